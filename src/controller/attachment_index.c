@@ -52,7 +52,7 @@ struct attachment_index {
 	pthread_mutex_t lock;
 	/* Under the lock. */
 	struct attachment_table *table;
-	size_t read;         /* objects since the last KUBE_NEWS_BEGIN */
+	size_t read;         /* objects since the last KUBE_FOLLOW_BEGIN */
 	bool complete;       /* all were listed, the rest are changes */
 	bool refused;        /* to read or watch them; until it works */
 	int64_t received_at; /* when the last object came; monotonic ns */
@@ -193,13 +193,13 @@ static void wake_all(struct attachment_index *x)
 	hash_table_each(&x->waiters, wake_one);
 }
 
-static void apply_event(struct attachment_index *x, enum kube_news event,
+static void apply_event(struct attachment_index *x, enum kube_follow_event event,
                         const struct attachment_fact *f)
 {
 	enum attachment_source source =
-		event == KUBE_NEWS_LISTED ? ATTACHMENT_LISTED : ATTACHMENT_CHANGED;
+		event == KUBE_FOLLOW_LISTED ? ATTACHMENT_LISTED : ATTACHMENT_CHANGED;
 
-	if (event == KUBE_NEWS_DELETED) {
+	if (event == KUBE_FOLLOW_DELETED) {
 		attachment_table_remove(x->table, f->volume, f->node, f->uid);
 	} else if (attachment_table_put(x->table, f, source)) {
 		/* One of ours, however late: all that is older has come, too. */
@@ -208,7 +208,8 @@ static void apply_event(struct attachment_index *x, enum kube_news event,
 	}
 }
 
-static void on_object(struct attachment_index *x, enum kube_news event, struct line_span object)
+static void on_object(struct attachment_index *x, enum kube_follow_event event,
+                      struct line_span object)
 {
 	struct cut_fact f = { .tree = NULL };
 	bool readable =
@@ -243,22 +244,22 @@ static void on_end(struct attachment_index *x, bool complete)
 	wake_all(x);
 }
 
-static void on_attachment_event(void *arg, enum kube_news event, const char *text, size_t n)
+static void on_attachment_event(void *arg, enum kube_follow_event event, const char *text, size_t n)
 {
 	struct attachment_index *x = arg;
 
 	switch (event) {
-	case KUBE_NEWS_BEGIN:
+	case KUBE_FOLLOW_BEGIN:
 		on_begin(x);
 		break;
-	case KUBE_NEWS_LISTED:
-	case KUBE_NEWS_CHANGED:
-	case KUBE_NEWS_DELETED:
+	case KUBE_FOLLOW_LISTED:
+	case KUBE_FOLLOW_CHANGED:
+	case KUBE_FOLLOW_DELETED:
 		on_object(x, event, (struct line_span) { text, n });
 		break;
-	case KUBE_NEWS_COMPLETE:
-	case KUBE_NEWS_REFUSED:
-		on_end(x, event == KUBE_NEWS_COMPLETE);
+	case KUBE_FOLLOW_COMPLETE:
+	case KUBE_FOLLOW_REFUSED:
+		on_end(x, event == KUBE_FOLLOW_COMPLETE);
 		break;
 	}
 }

@@ -323,7 +323,7 @@ void await_event(struct await *a, const struct json *first, int ms)
 	d.cancel = a->d.cancel;
 	begin_wait(a, false);
 	expect_event(a, first);
-	kube_wait_news(a->wait, d);
+	kube_wait_event(a->wait, d);
 }
 
 static int wait_ready(struct await *a, struct json *first, const char *goal,

@@ -108,20 +108,20 @@ static void on_csi_node(struct startup_taint *t, struct line_span object)
 	add_name(t, name);
 }
 
-static void on_csi_node_event(void *arg, enum kube_news event, const char *text, size_t n)
+static void on_csi_node_event(void *arg, enum kube_follow_event event, const char *text, size_t n)
 {
 	struct startup_taint *t = arg;
 
-	if (event == KUBE_NEWS_CHANGED)
+	if (event == KUBE_FOLLOW_CHANGED)
 		on_csi_node(t, (struct line_span) { text, n });
-	if (event == KUBE_NEWS_REFUSED)
+	if (event == KUBE_FOLLOW_REFUSED)
 		log_limited(
 			LOG_WARNING, 600,
 			"--startup-taint: CSINodes cannot be watched, so taints are removed late "
 			"(manifests/components/startup-taint has the rights): %.*s",
 			(int)n, text);
 	/* Earlier registrations are found by reading all Nodes, later ones by an event. */
-	if (event == KUBE_NEWS_COMPLETE) {
+	if (event == KUBE_FOLLOW_COMPLETE) {
 		WITH_LOCK(&t->lock);
 		t->read_all = true;
 		pthread_cond_broadcast(&t->changed);

@@ -79,24 +79,24 @@ static void event_list_end(struct watch *w)
 	w->complete = true;
 }
 
-void watch_event(void *arg, enum kube_news news, const char *text, size_t n)
+void watch_event(void *arg, enum kube_follow_event news, const char *text, size_t n)
 {
 	struct watch *w = arg;
 
 	switch (news) {
-	case KUBE_NEWS_BEGIN:
+	case KUBE_FOLLOW_BEGIN:
 		event_list_begin(w);
 		break;
-	case KUBE_NEWS_LISTED:
-	case KUBE_NEWS_CHANGED:
-	case KUBE_NEWS_DELETED:
-		event_consume_object(w, news == KUBE_NEWS_DELETED, text, n);
+	case KUBE_FOLLOW_LISTED:
+	case KUBE_FOLLOW_CHANGED:
+	case KUBE_FOLLOW_DELETED:
+		event_consume_object(w, news == KUBE_FOLLOW_DELETED, text, n);
 		break;
-	case KUBE_NEWS_COMPLETE:
+	case KUBE_FOLLOW_COMPLETE:
 		event_list_end(w);
 		set_refused(w, "", 0);
 		break;
-	case KUBE_NEWS_REFUSED:
+	case KUBE_FOLLOW_REFUSED:
 		set_refused(w, text, n);
 		break;
 	}

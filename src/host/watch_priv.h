@@ -33,7 +33,7 @@ struct watch {
 /* ---- watch_event.c: events of the API server, into the table ---- */
 
 /* A kube_news_fn; `arg` is the struct watch. The HTTP engine's thread. */
-void watch_event(void *arg, enum kube_news news, const char *text, size_t n);
+void watch_event(void *arg, enum kube_follow_event news, const char *text, size_t n);
 /* The attachment of this uid is in state `f`; NULL: it is gone. Wakes the loop. Any thread. */
 void watch_apply(struct watch *w, const char *uid, const struct attachment_file *f);
 

@@ -183,8 +183,8 @@ int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns,
  */
 int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
 	MUST_CHECK;
-/* Blocks until kube_wait_next() has something to tell, and leaves that to it; or until d. */
-void kube_wait_news(struct kube_wait *w, struct deadline d);
+/* Blocks until kube_wait_next() would return without waiting, or until d. Consumes nothing. */
+void kube_wait_event(struct kube_wait *w, struct deadline d);
 /*
  * Says which object the wait is about; a caller that knows its uid calls it before it believes an
  * absence. What was learnt before about another one is dropped. From then on KUBE_ABSENT is proof

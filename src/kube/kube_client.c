@@ -46,7 +46,7 @@ static void tuning_complete(struct kube_tuning *t)
 	tuning_default(&t->watch_backoff_most_ms, WATCH_BACKOFF_MOST_MS);
 	tuning_default(&t->watch_timeout_s, WATCH_TIMEOUT_S);
 	tuning_default(&t->fill_ms, FILL_MS);
-	tuning_default(&t->look_ms, LOOK_MS);
+	tuning_default(&t->resync_ms, LOOK_MS);
 	tuning_default(&t->mistake_ms, MISTAKE_MS);
 	tuning_default(&t->late_ms, LATE_MS);
 	tuning_default(&t->page, LIMIT_KUBE_PAGE);

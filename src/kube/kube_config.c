@@ -27,7 +27,7 @@
 
 /* ---- files ---- */
 
-static void mark_take(struct file_mark *m, const char *path)
+static void mark_read(struct file_mark *m, const char *path)
 {
 	struct stat st;
 	if (stat(path, &st))
@@ -44,7 +44,7 @@ bool kube_access_is_stale(const struct kube_access *a)
 	for (unsigned i = 0; i < a->n_files; i++) {
 		const struct file_mark *old = &a->files[i];
 		struct file_mark now;
-		mark_take(&now, old->path);
+		mark_read(&now, old->path);
 		if (now.mtime_ns != old->mtime_ns || now.ctime_ns != old->ctime_ns ||
 		    now.device != old->device || now.inode != old->inode || now.size != old->size)
 			return true;
@@ -57,7 +57,7 @@ static int read_marked(struct kube_access *a, const char *path, char **ret, stru
 	struct file_mark *m = &a->files[a->n_files++];
 	assert(a->n_files <= ACCESS_FILES);
 	m->path = xstrdup(path);
-	mark_take(m, path);
+	mark_read(m, path);
 	if (file_read(path, LIMIT_KUBE_FILE, ret, NULL, err)) {
 		err_recode(err, ERR_INVALID);
 		return -1;
@@ -66,7 +66,8 @@ static int read_marked(struct kube_access *a, const char *path, char **ret, stru
 }
 
 /* Refuses characters that would break the Authorization header. */
-static int take_token(struct kube_access *a, const char *path, const char *token, struct err *err)
+static int config_set_token(struct kube_access *a, const char *path, const char *token,
+                            struct err *err)
 {
 	if (!*token || strpbrk(token, " \t\r\n"))
 		return err_set(err, ERR_INVALID, "%s does not hold a token", path);
@@ -85,7 +86,7 @@ static int read_token(struct kube_access *a, const char *path, struct err *err)
 	n = strlen(text);
 	while (n > 0 && strchr(" \t\r\n", text[n - 1]))
 		text[--n] = 0;
-	rc = take_token(a, path, text, err);
+	rc = config_set_token(a, path, text, err);
 	explicit_bzero(text, n);
 	return rc;
 }
@@ -293,7 +294,7 @@ static int read_user(struct kube_access *a, const char *path, const struct json 
 		char *whole AUTO(free) = path_of(path, token_file);
 		if (read_token(a, whole, err))
 			return err_wrap(err, "%s: tokenFile", path);
-	} else if (!str_empty(token) && take_token(a, path, token, err)) {
+	} else if (!str_empty(token) && config_set_token(a, path, token, err)) {
 		return -1;
 	}
 	if (pem_field(a, path, user, "client-certificate", PEM_CERTIFICATE, &e->cert, err) ||

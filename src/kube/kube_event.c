@@ -22,7 +22,7 @@ static void skip_space(struct cursor *c)
 		c->at++;
 }
 
-static bool take(struct cursor *c, char wanted)
+static bool scan_char(struct cursor *c, char wanted)
 {
 	skip_space(c);
 	if (c->at >= c->end || *c->at != wanted)
@@ -40,10 +40,10 @@ static bool is_escaped(const char *start, const char *quote)
 	return n % 2;
 }
 
-static bool take_string(struct cursor *c, struct line_span *ret)
+static bool event_scan_string(struct cursor *c, struct line_span *ret)
 {
 	const char *start, *quote;
-	if (!take(c, '"'))
+	if (!scan_char(c, '"'))
 		return false;
 	start = c->at;
 	quote = memchr(start, '"', (size_t)(c->end - start));
@@ -63,7 +63,7 @@ static bool skip_nested(struct cursor *c)
 	while (c->at < c->end) {
 		struct line_span ignored;
 		if (*c->at == '"') {
-			if (!take_string(c, &ignored))
+			if (!event_scan_string(c, &ignored))
 				return false;
 			continue;
 		}
@@ -86,7 +86,7 @@ static bool skip_value(struct cursor *c)
 	if (c->at >= c->end)
 		return false;
 	if (*c->at == '"')
-		return take_string(c, &ignored);
+		return event_scan_string(c, &ignored);
 	if (*c->at == '{' || *c->at == '[')
 		return skip_nested(c);
 	start = c->at;
@@ -102,9 +102,9 @@ static bool skip_value(struct cursor *c)
 static bool next_member(struct cursor *c, bool *first, struct line_span *name, bool *ok)
 {
 	*ok = true;
-	if (take(c, '}'))
+	if (scan_char(c, '}'))
 		return false;
-	*ok = (*first || take(c, ',')) && take_string(c, name) && take(c, ':');
+	*ok = (*first || scan_char(c, ',')) && event_scan_string(c, name) && scan_char(c, ':');
 	*first = false;
 	return *ok;
 }
@@ -132,7 +132,7 @@ static bool scan_metadata(struct cursor *c, struct kube_event *e)
 {
 	struct line_span name;
 	bool first = true, ok;
-	if (!take(c, '{'))
+	if (!scan_char(c, '{'))
 		return false;
 	while (next_member(c, &first, &name, &ok)) {
 		struct line_span *wanted = line_span_eq(name, "name")  ? &e->name
@@ -140,7 +140,7 @@ static bool scan_metadata(struct cursor *c, struct kube_event *e)
 		                           : line_span_eq(name, "resourceVersion")
 		                                   ? &e->resource_version
 		                                   : NULL;
-		if (wanted ? !take_string(c, wanted) : !skip_value(c))
+		if (wanted ? !event_scan_string(c, wanted) : !skip_value(c))
 			return false;
 	}
 	return ok;
@@ -153,7 +153,7 @@ static bool scan_object(struct cursor *c, struct kube_event *e)
 	const char *start;
 	skip_space(c);
 	start = c->at;
-	if (!take(c, '{'))
+	if (!scan_char(c, '{'))
 		return false;
 	while (next_member(c, &first, &name, &ok)) {
 		/* The Status of an ERROR event has metadata that is null or empty. */
@@ -188,10 +188,10 @@ bool kube_event_scan(const char *line, size_t n, struct kube_event *ret)
 	struct kube_event e = { 0 };
 	struct line_span name, type = { 0 };
 	bool first = true, ok;
-	if (!take(&c, '{'))
+	if (!scan_char(&c, '{'))
 		return false;
 	while (next_member(&c, &first, &name, &ok)) {
-		if (line_span_eq(name, "type")     ? !take_string(&c, &type)
+		if (line_span_eq(name, "type")     ? !event_scan_string(&c, &type)
 		    : line_span_eq(name, "object") ? !scan_object(&c, &e)
 		                                   : !skip_value(&c))
 			return false;
@@ -219,7 +219,7 @@ bool kube_members(struct line_span object, struct kube_member *members, size_t n
 	struct cursor c = { object.at, object.at + object.n };
 	struct line_span name;
 	bool first = true, ok;
-	if (!take(&c, '{'))
+	if (!scan_char(&c, '{'))
 		return false;
 	while (next_member(&c, &first, &name, &ok)) {
 		struct kube_member *wanted = wanted_member(members, n, name);
@@ -257,8 +257,8 @@ void kube_blank_unread(char *object, size_t n)
 
 /* ---- pages of a list ---- */
 
-/* The value of a member, where it begins with `open`; otherwise only null is taken. */
-static bool take_value_of(struct cursor *c, char open, char close, struct line_span *ret)
+/* The value of a member, where it begins with `open`; otherwise only null is state. */
+static bool event_scan_value_of(struct cursor *c, char open, char close, struct line_span *ret)
 {
 	static const char null[] = "null";
 	const char *start;
@@ -289,13 +289,14 @@ bool kube_page_scan(const char *body, size_t n, const char *kind, struct kube_pa
 	struct kube_page page = { 0 };
 	struct line_span name, list = { 0 };
 	bool first = true, ok;
-	if (!take(&c, '{'))
+	if (!scan_char(&c, '{'))
 		return false;
 	while (next_member(&c, &first, &name, &ok)) {
-		if (line_span_eq(name, "items")      ? !take_value_of(&c, '[', ']', &page.items)
-		    : line_span_eq(name, "metadata") ? !take_value_of(&c, '{', '}', &page.metadata)
-		    : line_span_eq(name, "kind")     ? !take_string(&c, &list)
-		                                     : !skip_value(&c))
+		if (line_span_eq(name, "items") ? !event_scan_value_of(&c, '[', ']', &page.items)
+		    : line_span_eq(name, "metadata")
+		            ? !event_scan_value_of(&c, '{', '}', &page.metadata)
+		    : line_span_eq(name, "kind") ? !event_scan_string(&c, &list)
+		                                 : !skip_value(&c))
 			return false;
 	}
 	skip_space(&c);
@@ -320,7 +321,7 @@ int kube_page_next(struct kube_page *page, struct line_span *ret)
 		return -1;
 	ret->n = (size_t)(c.at - ret->at);
 	skip_space(&c);
-	if (c.at < c.end && (!take(&c, ',') || (skip_space(&c), c.at == c.end)))
+	if (c.at < c.end && (!scan_char(&c, ',') || (skip_space(&c), c.at == c.end)))
 		return -1;
 	page->items = (struct line_span) { c.at, (size_t)(c.end - c.at) };
 	return 0;

@@ -82,10 +82,10 @@ void kube_count(const char *verb, const struct kube_kind *kind, int64_t since,
 	metric_observe(METRIC_API_REQUESTS, monotonic_ns() - since,
 	               LABELS(verb, kind->plural, answer_word(r, buf)));
 	if (r->end == HTTP_ANSWERED)
-		kube_heard();
+		kube_count_response();
 }
 
-void kube_heard(void)
+void kube_count_response(void)
 {
 	struct timespec now;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Following a collection: the caller's side. What is told, and when, is the watch's
+ * Following a collection: the caller's side. The watch decides which events it gets, and when
  * (kube_watch.c, kube_watch_all.c). Owns nothing: a struct kube_follow lives and ends with its
  * watch.
  */
@@ -12,7 +12,7 @@
 #include "kube/kube_watch.h"
 
 struct kube_follow *kube_follow(struct kube *k, const struct kube_kind *kind, const char *ns,
-                                kube_news_fn *fn, void *arg)
+                                kube_follow_fn *fn, void *arg)
 {
 	struct kube_follow *f = xcalloc(1, sizeof(*f));
 	f->fn = fn;

@@ -85,7 +85,7 @@ static struct kube_turn *next_locked(const struct kube_limiter *l)
 
 /* ---- turns ---- */
 
-static bool take_token_locked(struct kube_limiter *l, int64_t now)
+static bool limiter_consume_token_locked(struct kube_limiter *l, int64_t now)
 {
 	assert_locked(&l->lock);
 	if (l->qps <= 0)
@@ -110,7 +110,7 @@ static bool ask_locked(struct kube_limiter *l, struct kube_turn *t, int64_t now)
 		                  .kind = work.kind,
 		                  .began = work.began ? work.began : next_number(),
 		                  .called = PTHREAD_COND_INITIALIZER };
-	t->granted = !next_locked(l) && take_token_locked(l, now);
+	t->granted = !next_locked(l) && limiter_consume_token_locked(l, now);
 	if (!t->granted)
 		enqueue_locked(l, t);
 	return t->granted;
@@ -122,7 +122,7 @@ static int64_t grant_locked(struct kube_limiter *l, int64_t now)
 
 	assert_locked(&l->lock);
 	while ((t = next_locked(l))) {
-		if (!take_token_locked(l, now))
+		if (!limiter_consume_token_locked(l, now))
 			return (int64_t)((1 - l->tokens) * 1e9 / l->qps) + 1;
 		dequeue_locked(l, t);
 		l->next_kind = (t->kind + 1) % KUBE_WORK_KINDS;

@@ -72,17 +72,17 @@ static int hand_out_one(const struct listing *l, struct line_span text, struct e
 static int hand_out(const struct listing *l, struct kube_page *page, struct err *err)
 {
 	struct line_span item;
-	int rc, told;
+	int rc, stop;
 	while ((rc = kube_page_next(page, &item)) == 0) {
-		told = hand_out_one(l, item, err);
-		if (told)
-			return told;
+		stop = hand_out_one(l, item, err);
+		if (stop)
+			return stop;
 	}
 	return rc == KUBE_PAGE_END ? 0 : unusable(l, "an item is no object", err);
 }
 
 /* Where the next page starts, out of a page's metadata. The first page is as new as the list. */
-static int take_token(struct listing *l, struct line_span metadata, struct err *err)
+static int list_parse_token(struct listing *l, struct line_span metadata, struct err *err)
 {
 	struct json *tree AUTO(json_free) = NULL;
 	struct err malformed = ERR_INIT;
@@ -98,13 +98,13 @@ static int take_token(struct listing *l, struct line_span metadata, struct err *
 }
 
 /* As list_page(). */
-static int take_page(struct listing *l, const struct http_result *r, struct err *err)
+static int consume_page(struct listing *l, const struct http_result *r, struct err *err)
 {
 	struct kube_page page;
 	int rc;
 	if (!r->body || !kube_page_scan(r->body, r->body_n, l->op.target.kind->kind, &page))
 		return unusable(l, "it is of another kind, or has no array of items", err);
-	rc = take_token(l, page.metadata, err);
+	rc = list_parse_token(l, page.metadata, err);
 	if (rc == 0)
 		rc = hand_out(l, &page, err);
 	if (rc)
@@ -158,7 +158,7 @@ static int list_page(struct listing *l, struct deadline d, struct err *err)
 	if (!kube_is_success(&r))
 		return kube_operation_failed(l->k, &l->op, &r, err);
 	l->bytes += r.body_n;
-	return take_page(l, &r, err);
+	return consume_page(l, &r, err);
 }
 
 /* KUBE_STOP, KUBE_NO_SUCH_PAGE or -1. */

@@ -27,8 +27,8 @@ static int check_object(const struct kube_operation *op, const char *name,
 }
 
 /* The object of a successful answer; ret may be NULL. */
-static int take_object(struct kube *k, const struct kube_operation *op, const char *name,
-                       const struct http_result *r, struct json **ret, struct err *err)
+static int parse_object(struct kube *k, const struct kube_operation *op, const char *name,
+                        const struct http_result *r, struct json **ret, struct err *err)
 {
 	struct json *object AUTO(json_free) = NULL;
 	if (kube_parse_answer(op, r, &object, err) || check_object(op, name, object, err))
@@ -53,7 +53,7 @@ static int operate(struct kube *k, struct kube_operation *op, const char *name, 
 	if (kube_exchange(k, op, d, &r, err))
 		return -1;
 	if (kube_is_success(&r))
-		rc = take_object(k, op, name, &r, ret, err);
+		rc = parse_object(k, op, name, &r, ret, err);
 	else if (is_met(&op->target, &r))
 		rc = condition;
 	else
@@ -181,7 +181,7 @@ int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, con
  * 0: the object of that name has this uid and version (NULL: any); KUBE_ABSENT; KUBE_REPLACED: it
  * has another uid; KUBE_CHANGED: it has another version.
  */
-static int look_for_uid(struct kube *k, const struct kube_operation *op, const char *uid,
+static int read_for_uid(struct kube *k, const struct kube_operation *op, const char *uid,
                         const char *version, struct deadline d, struct err *err)
 {
 	struct json *object AUTO(json_free) = NULL;
@@ -204,7 +204,7 @@ static int delete_conflict(struct kube *k, const struct kube_operation *op, cons
                            const char *version, const struct http_result *r, struct deadline d,
                            struct err *err)
 {
-	int rc = uid ? look_for_uid(k, op, uid, version, d, err) : 0;
+	int rc = uid ? read_for_uid(k, op, uid, version, d, err) : 0;
 	return rc ? rc : kube_target_failed(k, &op->target, r, err);
 }
 

@@ -24,7 +24,7 @@ struct kube_tuning {
 	int watch_backoff_most_ms; /* the longest pause; 5 s */
 	int watch_timeout_s;       /* when the server ends a stream; 240 s to a quarter more */
 	int fill_ms;               /* a full stream brings its first object; 15 s */
-	int look_ms;               /* what is waited for is read so often without news; 5 s */
+	int resync_ms;             /* interval of reads of an awaited object without events; 5 s */
 	int mistake_ms; /* before it is asked again what may be refused by mistake; 1 s */
 	/*
 	 * A POST that was given up is not carried out later than attempt_ms (which the server is
@@ -133,8 +133,8 @@ int kube_operation_failed(struct kube *k, const struct kube_operation *op,
 /* For /metrics: a request that began at `since` (monotonic ns) has ended so. */
 void kube_count(const char *verb, const struct kube_kind *kind, int64_t since,
                 const struct http_result *r);
-/* The API server has just said something. */
-void kube_heard(void);
+/* For /metrics: the API server has just answered or sent an event. */
+void kube_count_response(void);
 bool kube_is_success(const struct http_result *r);
 int kube_parse_answer(const struct kube_operation *op, const struct http_result *r,
                       struct json **ret, struct err *err) MUST_CHECK;

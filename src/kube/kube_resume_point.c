@@ -78,7 +78,7 @@ bool watch_is_refuted(struct kube_watch *w, struct line_span version)
 	return watch_is_reverted(w, version) && may_revert(w);
 }
 
-bool watch_take_refuted(struct kube_watch *w)
+bool watch_consume_refuted(struct kube_watch *w)
 {
 	{
 		WITH_LOCK(&w->k->lock);

@@ -27,7 +27,7 @@ int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns,
                    struct kube_wait **ret, struct err *err)
 {
 	struct kube_wait *w = xcalloc(1, sizeof(*w));
-	pthread_cond_init(&w->told, NULL);
+	pthread_cond_init(&w->notified, NULL);
 	w->name = xstrdup(name);
 	WITH_LOCK(&k->lock);
 	if (k->stopping) {
@@ -57,7 +57,7 @@ void kube_wait_expect(struct kube_wait *w, const char *uid)
 	if (w->reading || w->gone)
 		wait_must_read(w);
 	w->reading = 0;
-	w->gone = w->gone_told = false;
+	w->gone = w->gone_reported = false;
 }
 
 void kube_wait_seen(struct kube_wait *w, const char *version)
@@ -94,7 +94,7 @@ void kube_wait_close(struct kube_wait *w)
 		WITH_LOCK(&k->lock);
 		waits_remove(&w->watch->waits, w);
 	}
-	pthread_cond_destroy(&w->told);
+	pthread_cond_destroy(&w->notified);
 	free(w->state);
 	free(w->err);
 	free(w->name);
@@ -118,15 +118,15 @@ FRAME_OF_ITS_OWN static int out_of_time(const struct kube_wait *w, struct err *e
 }
 
 /* The text of a state, taken out of a wait. */
-struct taken {
+struct state_text {
 	char *text;
 	size_t n;
 };
 
-/* The answer of tell_locked() beside those of kube_wait_next(). */
-enum { NOTHING_TO_TELL = 2 };
+/* The answer of wait_consume_locked() beside those of kube_wait_next(). */
+enum { NO_EVENT = 2 };
 
-static int tell_locked(struct kube_wait *w, struct taken *ret, struct err *err)
+static int wait_consume_locked(struct kube_wait *w, struct state_text *ret, struct err *err)
 {
 	assert_locked(w->watch->waits.lock);
 	assert(!w->state || !w->gone);
@@ -134,13 +134,13 @@ static int tell_locked(struct kube_wait *w, struct taken *ret, struct err *err)
 		return err_set(err, ERR_CANCELLED, "watch %s: the client is being stopped",
 		               w->name);
 	if (w->state) {
-		*ret = (struct taken) { TAKE(w->state), w->state_n };
-		w->gone_told = false;
+		*ret = (struct state_text) { TAKE(w->state), w->state_n };
+		w->gone_reported = false;
 		return 0;
 	}
 	if (w->gone) {
 		w->gone = false;
-		w->gone_told = true;
+		w->gone_reported = true;
 		return KUBE_ABSENT;
 	}
 	if (w->failed) {
@@ -149,66 +149,67 @@ static int tell_locked(struct kube_wait *w, struct taken *ret, struct err *err)
 		*err = *w->err;
 		return -1;
 	}
-	return NOTHING_TO_TELL;
+	return NO_EVENT;
 }
 
 static void begin_asking(struct kube_wait *w)
 {
 	WITH_LOCK(&w->watch->k->lock);
 	w->asked = true;
-	if (w->unread_since || !w->watch->waits.live || *w->watch->down || !w->watch->looking)
+	if (w->unread_since || !w->watch->waits.live || *w->watch->down || !w->watch->resyncing)
 		watch_kick(w->watch);
 }
 
-static bool has_news_locked(const struct kube_wait *w)
+static bool has_event_locked(const struct kube_wait *w)
 {
 	assert_locked(w->watch->waits.lock);
 	return w->watch->k->stopping || w->cancelled || w->state || w->gone || w->failed;
 }
 
-static void news_until(struct kube_wait *w, int64_t at)
+static void wait_for_event(struct kube_wait *w, int64_t at)
 {
 	struct kube *k = w->watch->k;
 	struct deadline until = { .at = at };
 	struct timespec ts = deadline_timespec(until);
 	WITH_LOCK(&k->lock);
-	while (!has_news_locked(w) && !deadline_passed(until))
-		pthread_cond_clockwait(&w->told, &k->lock, CLOCK_MONOTONIC, &ts);
+	while (!has_event_locked(w) && !deadline_passed(until))
+		pthread_cond_clockwait(&w->notified, &k->lock, CLOCK_MONOTONIC, &ts);
 }
 
-/* NOTHING_TO_TELL: the time is over. */
-static int text_until(struct kube_wait *w, int64_t at, struct taken *ret, struct err *err)
+/* NO_EVENT: the time is over. */
+static int text_until(struct kube_wait *w, int64_t at, struct state_text *ret, struct err *err)
 {
 	struct kube *k = w->watch->k;
 	struct deadline until = { .at = at };
 	struct timespec ts = deadline_timespec(until);
 	WITH_LOCK(&k->lock);
 	for (;;) {
-		int rc = tell_locked(w, ret, err);
-		if (rc != NOTHING_TO_TELL)
+		int rc = wait_consume_locked(w, ret, err);
+		if (rc != NO_EVENT)
 			return rc;
 		if (w->cancelled)
 			return err_set(err, ERR_CANCELLED, "watch %s: cancelled", w->name);
 		if (deadline_passed(until))
-			return NOTHING_TO_TELL;
-		pthread_cond_clockwait(&w->told, &k->lock, CLOCK_MONOTONIC, &ts);
+			return NO_EVENT;
+		pthread_cond_clockwait(&w->notified, &k->lock, CLOCK_MONOTONIC, &ts);
 	}
 }
 
 /* kube_wait_next() with the state's text instead of its tree. */
-static int next_text(struct kube_wait *w, struct deadline d, struct taken *ret, struct err *err)
+static int next_text(struct kube_wait *w, struct deadline d, struct state_text *ret,
+                     struct err *err)
 {
 	int64_t rest_at = monotonic_ns() + REST_AFTER_NS;
 	int rc;
 	begin_asking(w);
 	rc = text_until(w, rest_at < d.at ? rest_at : d.at, ret, err);
-	if (rc == NOTHING_TO_TELL && rest_at < d.at) {
+	if (rc == NO_EVENT && rest_at < d.at) {
 		if (w->on_rest)
 			w->on_rest(w->on_rest_arg);
 		thread_rest();
 		rc = text_until(w, d.at, ret, err);
 	}
-	if (rc != NOTHING_TO_TELL)
+	if (rc != NO_EVENT)
 		return rc;
 	WITH_LOCK(&w->watch->k->lock);
 	return out_of_time(w, err);
@@ -223,7 +224,7 @@ static void wake(void *arg)
 	struct kube_wait *w = arg;
 	WITH_LOCK(&w->watch->k->lock);
 	w->cancelled = true;
-	pthread_cond_signal(&w->told);
+	pthread_cond_signal(&w->notified);
 }
 
 /* The event was no JSON after all: the object that it was about is read instead. */
@@ -235,14 +236,14 @@ static void read_instead(struct kube_wait *w)
 }
 
 /* Returns whether it is JSON. Frees the text. */
-FRAME_OF_ITS_OWN static bool parse(struct kube_wait *w, const struct taken *taken,
+FRAME_OF_ITS_OWN static bool parse(struct kube_wait *w, const struct state_text *state,
                                    struct json **ret)
 {
 	struct err malformed = ERR_INIT;
 	int rc;
-	kube_blank_unread(taken->text, taken->n);
-	rc = json_parse(w->name, taken->text, taken->n, ret, &malformed);
-	free(taken->text);
+	kube_blank_unread(state->text, state->n);
+	rc = json_parse(w->name, state->text, state->n, ret, &malformed);
+	free(state->text);
 	if (rc)
 		log_limited(LOG_WARNING, 30, "watch %s: %s; reading it", w->watch->kind.plural,
 		            malformed.msg);
@@ -252,11 +253,11 @@ FRAME_OF_ITS_OWN static bool parse(struct kube_wait *w, const struct taken *take
 static int next_parsed(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
 {
 	for (;;) {
-		struct taken taken = { 0 };
-		int rc = next_text(w, d, &taken, err);
+		struct state_text state = { 0 };
+		int rc = next_text(w, d, &state, err);
 		if (rc)
 			return rc;
-		if (parse(w, &taken, ret))
+		if (parse(w, &state, ret))
 			return 0;
 		read_instead(w);
 	}
@@ -283,10 +284,10 @@ int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, st
 	return rc;
 }
 
-void kube_wait_news(struct kube_wait *w, struct deadline d)
+void kube_wait_event(struct kube_wait *w, struct deadline d)
 {
 	begin_wait(w, d);
 	begin_asking(w);
-	news_until(w, d.at);
+	wait_for_event(w, d.at);
 	end_wait(d);
 }

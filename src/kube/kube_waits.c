@@ -112,28 +112,28 @@ static void forget_error(const struct kube_waits *all, struct kube_wait *w)
 		w->failed = false;
 }
 
-static void tell_gone(const struct kube_waits *all, struct kube_wait *w)
+static void notify_gone(const struct kube_waits *all, struct kube_wait *w)
 {
 	free(TAKE(w->state));
 	w->version[0] = 0;
-	w->gone = !w->gone_told;
+	w->gone = !w->gone_reported;
 	forget_error(all, w);
-	pthread_cond_signal(&w->told);
+	pthread_cond_signal(&w->notified);
 }
 
-static void tell_deleted(const struct kube_waits *all, struct kube_wait *w,
-                         const struct kube_event *e)
+static void notify_deleted(const struct kube_waits *all, struct kube_wait *w,
+                           const struct kube_event *e)
 {
 	if (!w->uid) {
 		wait_must_read(w); /* perhaps an earlier object of the name */
 	} else if (line_span_eq(e->uid, w->uid)) {
 		need_not_read(w);
-		tell_gone(all, w);
+		notify_gone(all, w);
 	}
 }
 
-static void tell_state(const struct kube_waits *all, struct kube_wait *w,
-                       const struct kube_event *e)
+static void waits_notify_state(const struct kube_waits *all, struct kube_wait *w,
+                               const struct kube_event *e)
 {
 	struct line_span version = e->resource_version;
 	if (version.n > 0 && line_span_eq(version, w->version))
@@ -146,35 +146,35 @@ static void tell_state(const struct kube_waits *all, struct kube_wait *w,
 	memcpy(w->state, e->object.at, e->object.n);
 	w->gone = false;
 	forget_error(all, w);
-	pthread_cond_signal(&w->told);
+	pthread_cond_signal(&w->notified);
 }
 
-bool waits_tell(struct kube_waits *all, const struct kube_event *e)
+bool waits_notify(struct kube_waits *all, const struct kube_event *e)
 {
 	bool unread = false;
 	assert_locked(all->lock);
 	for (struct kube_wait *i = first_of(all, e->name); i; i = next_of(i, e->name)) {
 		i->reading = 0;
 		if (e->type == EVENT_DELETED)
-			tell_deleted(all, i, e);
+			notify_deleted(all, i, e);
 		else
-			tell_state(all, i, e);
+			waits_notify_state(all, i, e);
 		unread |= i->unread_since != 0;
 	}
 	return unread;
 }
 
-static void tell_error(struct kube_wait *w, const struct err *err)
+static void notify_error(struct kube_wait *w, const struct err *err)
 {
 	w->failed = true;
 	if (!w->err)
 		w->err = xmalloc(sizeof(*w->err));
 	*w->err = *err;
 	wait_must_read(w);
-	pthread_cond_signal(&w->told);
+	pthread_cond_signal(&w->notified);
 }
 
-/* An error that is still to be told comes first: its caller says whether the read is wanted. */
+/* An error that is still to be reported comes first: its caller says whether the read is wanted. */
 static bool may_be_read(const struct kube_wait *w)
 {
 	return w->unread_since && w->asked && !w->failed;
@@ -192,7 +192,7 @@ static const struct kube_wait *longest_unread(const struct kube_waits *all)
 	return longest;
 }
 
-char *waits_take_unread(struct kube_waits *all, unsigned long read)
+char *waits_next_unread(struct kube_waits *all, unsigned long read)
 {
 	const struct kube_wait *longest;
 	struct line_span name;
@@ -211,33 +211,34 @@ char *waits_take_unread(struct kube_waits *all, unsigned long read)
 }
 
 /* The wait that is due for longest, so that everybody's turn comes. */
-static const struct kube_wait *longest_quiet(struct kube_waits *all, int64_t now, int64_t every_ns)
+static const struct kube_wait *next_resync_locked(struct kube_waits *all, int64_t now,
+                                                  int64_t every_ns)
 {
 	const struct kube_wait *longest = NULL;
 	for (struct kube_wait *i = all->first; i; i = i->next) {
 		if (!i->asked || i->reading)
 			continue;
-		if (i->look_at == 0)
-			i->look_at = now + every_ns;
-		if (i->look_at <= now && (!longest || i->look_at < longest->look_at))
+		if (i->resync_at == 0)
+			i->resync_at = now + every_ns;
+		if (i->resync_at <= now && (!longest || i->resync_at < longest->resync_at))
 			longest = i;
 	}
 	return longest;
 }
 
-char *waits_take_quiet(struct kube_waits *all, unsigned long read, int64_t now, int64_t every_ns)
+char *waits_next_resync(struct kube_waits *all, unsigned long read, int64_t now, int64_t every_ns)
 {
 	const struct kube_wait *longest;
 	struct line_span name;
 	assert_locked(all->lock);
-	longest = longest_quiet(all, now, every_ns);
+	longest = next_resync_locked(all, now, every_ns);
 	if (!longest)
 		return NULL;
 	name = span_of(longest->name);
 	for (struct kube_wait *i = first_of(all, name); i; i = next_of(i, name)) {
 		if (!i->asked || i->reading)
 			continue;
-		i->look_at = now + every_ns;
+		i->resync_at = now + every_ns;
 		i->reading = read;
 	}
 	return xstrdup(longest->name);
@@ -252,8 +253,8 @@ static bool was_read(struct kube_wait *w, unsigned long read)
 	return true;
 }
 
-void waits_tell_read(struct kube_waits *all, const char *name, unsigned long read,
-                     const struct kube_event *e)
+void waits_notify_read(struct kube_waits *all, const char *name, unsigned long read,
+                       const struct kube_event *e)
 {
 	struct line_span of = span_of(name);
 	assert_locked(all->lock);
@@ -261,20 +262,20 @@ void waits_tell_read(struct kube_waits *all, const char *name, unsigned long rea
 		if (!was_read(i, read))
 			continue;
 		if (e)
-			tell_state(all, i, e);
+			waits_notify_state(all, i, e);
 		else
-			tell_gone(all, i);
+			notify_gone(all, i);
 	}
 }
 
-void waits_tell_read_error(struct kube_waits *all, const char *name, unsigned long read,
-                           const struct err *err)
+void waits_notify_read_error(struct kube_waits *all, const char *name, unsigned long read,
+                             const struct err *err)
 {
 	struct line_span of = span_of(name);
 	assert_locked(all->lock);
 	for (struct kube_wait *i = first_of(all, of); i; i = next_of(i, of))
 		if (was_read(i, read))
-			tell_error(i, err);
+			notify_error(i, err);
 }
 
 void waits_read_again(struct kube_waits *all, const char *name, unsigned long read)
@@ -294,11 +295,11 @@ void waits_read_dropped(struct kube_waits *all, const char *name, unsigned long 
 		(void)was_read(i, read);
 }
 
-void waits_tell_error(struct kube_waits *all, const struct err *err)
+void waits_notify_error(struct kube_waits *all, const struct err *err)
 {
 	assert_locked(all->lock);
 	for (struct kube_wait *i = all->first; i; i = i->next)
-		tell_error(i, err);
+		notify_error(i, err);
 }
 
 void waits_begin_live(struct kube_waits *all)
@@ -323,5 +324,5 @@ void waits_wake(struct kube_waits *all)
 {
 	assert_locked(all->lock);
 	for (struct kube_wait *i = all->first; i; i = i->next)
-		pthread_cond_signal(&i->told);
+		pthread_cond_signal(&i->notified);
 }

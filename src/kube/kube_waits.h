@@ -21,30 +21,30 @@
 struct kube_watch;
 struct kube_waits;
 
-/* One caller who waits for one name. It is told `state`, `gone` or `err`, in this order. */
+/* One caller that waits for one name. It consumes `state`, `gone` or `err`, in this order. */
 struct kube_wait {
 	struct hash_link link;               /* by name */
 	struct kube_waits *all;              /* its table */
 	struct kube_wait *next, **prev_next; /* of all; the pointer that points here */
 	char *name;
 	struct kube_watch *watch;
-	char *uid;           /* the object that the caller means, or NULL: any of this name */
-	pthread_cond_t told; /* something is to be told, or the caller gives up */
-	bool cancelled;      /* the caller gives up */
+	char *uid;               /* the object that the caller means, or NULL: any of this name */
+	pthread_cond_t notified; /* there is something to consume, or the caller gives up */
+	bool cancelled;          /* the caller gives up */
 	void (*on_rest)(void *arg); /* NULL, or see kube_wait_on_rest(); the caller's thread only */
 	void *on_rest_arg;
 
 	char *state; /* JSON text of the newest state that was not given out, or NULL */
 	size_t state_n;
 	char version[RESOURCE_VERSION_MAX]; /* of the newest state, given out or not; "": unknown */
-	bool gone;       /* it is to be told that there is no such object; then state is NULL */
-	bool gone_told;  /* the last thing told was that */
-	bool failed;     /* *err is to be told */
-	struct err *err; /* NULL: none was ever told; 1 KB that most waits never need */
+	bool gone;          /* to be reported: there is no such object; then state is NULL */
+	bool gone_reported; /* that was the last result of kube_wait_next() */
+	bool failed;        /* *err is to be reported */
+	struct err *err;    /* NULL: there never was one; 1 KB that most waits never need */
 
 	/*
-	 * kube_wait_next() was called, and has told no error since: the object may be read. Before,
-	 * it need not exist; after an error, the caller says whether it goes on.
+	 * kube_wait_next() was called, and has returned no error since: the object may be read.
+	 * Before, it need not exist; after an error, the caller says whether it goes on.
 	 */
 	bool asked;
 	/*
@@ -53,8 +53,8 @@ struct kube_wait {
 	 * make it 0.
 	 */
 	int64_t unread_since;
-	/* When it is to be read although nothing is known to be missed; 0: unset. */
-	int64_t look_at;
+	int64_t resync_at; /* when it is to be read although nothing is known to be missed; 0: unset
+	                    */
 	/*
 	 * The number of the read under way whose result counts, or 0. An event makes it 0: what the
 	 * read brings may be older than the event, and all that is newer comes as events too.
@@ -71,7 +71,7 @@ struct kube_waits {
 	 */
 	struct hash_table by_name;
 	struct hash_key key; /* of the names' hashes */
-	size_t n_unread;     /* to be read; mostly none, and then nobody is sought */
+	size_t n_unread;     /* to be read; mostly none, and then no search is needed */
 	/*
 	 * Every change from now on comes as an event: the stream is open, or will be opened behind
 	 * the last event. False: a list is needed first, then a read of each awaited object.
@@ -87,37 +87,38 @@ void waits_free(struct kube_waits *all); /* none is in it; what is of others sta
 void wait_must_read(struct kube_wait *w);
 
 /*
- * An event: a state, or the last one of an object that was deleted. True: somebody waits for the
+ * An event: a state, or the last one of an object that was deleted. True: a caller waits for the
  * name without knowing the uid, and the deletion has to be confirmed by a read.
  */
-bool waits_tell(struct kube_waits *all, const struct kube_event *e);
+bool waits_notify(struct kube_waits *all, const struct kube_event *e);
 /*
  * The name that is to be read and has waited longest for it, malloc'ed: it is read now, by the read
  * of this number. NULL when there is none.
  */
-char *waits_take_unread(struct kube_waits *all, unsigned long read);
+char *waits_next_unread(struct kube_waits *all, unsigned long read);
 /*
- * The same for a name of which nothing is known to be missed, and which was asked for, or read this
- * way, at least `every_ns` before `now`: perhaps the watch keeps something back.
+ * The same for a resync: no change of the name is known to be missed, and its wait began, or was
+ * resynced, at least `every_ns` before `now`. A silent watch must not hide a change.
  */
-char *waits_take_quiet(struct kube_waits *all, unsigned long read, int64_t now, int64_t every_ns);
-/* `name` is what waits_take_unread() or waits_take_quiet() has returned for this read. */
-/* The read failed, and nobody is told: nothing is known to be missed. */
+char *waits_next_resync(struct kube_waits *all, unsigned long read, int64_t now, int64_t every_ns);
+/* `name` is what waits_next_unread() or waits_next_resync() has returned for this read. */
+/* The read failed; no wait is notified, because no change is known to be missed. */
 void waits_read_dropped(struct kube_waits *all, const char *name, unsigned long read);
 /* What the read brought: an object (its text and resourceVersion), NULL for "no such object". */
-void waits_tell_read(struct kube_waits *all, const char *name, unsigned long read,
-                     const struct kube_event *e);
-void waits_tell_read_error(struct kube_waits *all, const char *name, unsigned long read,
-                           const struct err *err);
+void waits_notify_read(struct kube_waits *all, const char *name, unsigned long read,
+                       const struct kube_event *e);
+void waits_notify_read_error(struct kube_waits *all, const char *name, unsigned long read,
+                             const struct err *err);
 /* The read failed and is to be made again. */
 void waits_read_again(struct kube_waits *all, const char *name, unsigned long read);
-/* The watch has its resume point: every change comes as an event. Errors not yet told are dropped.
+/* The watch has its resume point: every change comes as an event. Errors not yet reported are
+ * dropped.
  */
 void waits_begin_live(struct kube_waits *all);
 /* The watch has lost its resume point: events may be missed, so every awaited object is to be read.
  */
 void waits_end_live(struct kube_waits *all);
-/* Watching failed for good: tells everybody. */
-void waits_tell_error(struct kube_waits *all, const struct err *err);
+/* Watching failed permanently: notifies all waits. */
+void waits_notify_error(struct kube_waits *all, const struct err *err);
 /* Wakes all who wait: the client stops. */
 void waits_wake(struct kube_waits *all);

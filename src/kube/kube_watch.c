@@ -154,14 +154,14 @@ static bool somebody_waits(struct kube_watch *w)
 /* The pause is for a server that is away, and a caller's request has just been answered. */
 static bool server_is_back(const struct kube_watch *w)
 {
-	return w->phase == WATCH_PAUSED && w->trouble == TROUBLE_AWAY &&
+	return w->phase == WATCH_PAUSED && w->trouble == TROUBLE_UNREACHABLE &&
 	       atomic_load(&w->k->answered_at) > w->tried_at;
 }
 
 /* The pause is for an error that was told, and somebody asks: perhaps it has been put right. */
 static bool may_be_repaired(const struct kube_watch *w)
 {
-	return w->phase == WATCH_PAUSED && w->trouble == TROUBLE_TOLD &&
+	return w->phase == WATCH_PAUSED && w->trouble == TROUBLE_PERMANENT &&
 	       monotonic_ns() - w->tried_at > HOPELESS_MS * NS_PER_MS;
 }
 
@@ -186,8 +186,8 @@ static void watch_run(void *arg)
 		WITH_LOCK(&w->k->lock);
 		w->run_posted = false;
 	}
-	watch_looks_start(w);
-	if (watch_take_refuted(w))
+	watch_resync_start(w);
+	if (watch_consume_refuted(w))
 		revert(w);
 	if (w->phase == WATCH_IDLE || may_be_repaired(w))
 		list_start(w);
@@ -219,7 +219,7 @@ static void pause_over(void *arg)
 {
 	struct kube_watch *w = arg;
 	assert(w->phase == WATCH_PAUSED);
-	if (w->trouble == TROUBLE_TOLD && !somebody_waits(w))
+	if (w->trouble == TROUBLE_PERMANENT && !somebody_waits(w))
 		w->phase = WATCH_IDLE;
 	else
 		go_on(w);
@@ -244,22 +244,22 @@ static void backoff(struct kube_watch *w, int first_ms, int asked_ms)
 /* What may be a mistake of the server is asked for a second time before it is told. */
 static bool is_doubtful(const struct kube_watch *w, const struct http_result *r)
 {
-	return kube_status_may_be_mistaken(r) && w->trouble != TROUBLE_TOLD && !w->asked_again;
+	return kube_status_may_be_mistaken(r) && w->trouble != TROUBLE_PERMANENT && !w->asked_again;
 }
 
 static enum watch_trouble trouble_of(const struct http_result *r, const struct err *err)
 {
 	if (r->end != HTTP_ANSWERED)
-		return TROUBLE_AWAY;
-	return kube_passes_by_itself(err) ? TROUBLE_BUSY : TROUBLE_TOLD;
+		return TROUBLE_UNREACHABLE;
+	return kube_passes_by_itself(err) ? TROUBLE_BUSY : TROUBLE_PERMANENT;
 }
 
-static void tell_error(struct kube_watch *w, const struct err *err)
+static void watch_report_error(struct kube_watch *w, const struct err *err)
 {
 	watch_all_refused(w, err->msg);
 	WITH_LOCK(&w->k->lock);
 	waits_end_live(&w->waits);
-	waits_tell_error(&w->waits, err);
+	waits_notify_error(&w->waits, err);
 }
 
 /* A list or a stream that did not come about. */
@@ -281,8 +281,8 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 		return;
 	}
 	w->trouble = trouble_of(r, &err);
-	if (w->trouble == TROUBLE_TOLD) {
-		tell_error(w, &err);
+	if (w->trouble == TROUBLE_PERMANENT) {
+		watch_report_error(w, &err);
 		backoff(w, HOPELESS_MS, 0);
 		return;
 	}
@@ -296,7 +296,7 @@ static void watch_failed(struct kube_watch *w, const char *verb, const struct ht
 /* ---- list ---- */
 
 /* Takes the server's version from the answer to a list; *ret is malloc'ed. False: not a list. */
-static bool take_version(const struct kube_watch *w, const struct http_result *r, char **ret)
+static bool watch_parse_version(const struct kube_watch *w, const struct http_result *r, char **ret)
 {
 	struct json *metadata AUTO(json_free) = NULL;
 	struct err ignored = ERR_INIT;
@@ -314,7 +314,7 @@ static bool take_version(const struct kube_watch *w, const struct http_result *r
 }
 
 /* True: there is nobody to tell all objects to, or this was the last page of them. */
-static bool take_objects(struct kube_watch *w, const struct http_result *r)
+static bool watch_consume_page(struct kube_watch *w, const struct http_result *r)
 {
 	enum watch_page page = w->follow ? watch_all_page(w, r) : PAGE_LAST;
 	if (page == PAGE_NOT_THE_LAST)
@@ -345,7 +345,7 @@ static void list_done(void *arg, struct http_result *r)
 		w->phase = WATCH_IDLE;
 		return;
 	}
-	if (r->end != HTTP_ANSWERED || r->status != 200 || !take_version(w, r, &version)) {
+	if (r->end != HTTP_ANSWERED || r->status != 200 || !watch_parse_version(w, r, &version)) {
 		if (!w->verifying && watch_all_page_failed(w, r))
 			list_ask(w);
 		else
@@ -357,7 +357,7 @@ static void list_done(void *arg, struct http_result *r)
 		return;
 	}
 	watch_set_version(w, (struct line_span) { version, strlen(version) });
-	if (take_objects(w, r)) {
+	if (watch_consume_page(w, r)) {
 		watch_begin_live(w);
 		stream_start(w);
 		watch_reads_start(w);
@@ -423,7 +423,7 @@ static bool stream_bytes(void *arg, const char *bytes, size_t n)
 	assert(w->phase == WATCH_OPENING || w->phase == WATCH_STREAMING);
 	if (n == 0)
 		stream_opened(w);
-	return watch_take_bytes(w, bytes, n);
+	return watch_receive_bytes(w, bytes, n);
 }
 
 static bool was_healthy(const struct kube_watch *w)
@@ -453,7 +453,7 @@ static void stream_ended(struct kube_watch *w, const char *why)
 		list_start(w);
 		return;
 	}
-	w->trouble = TROUBLE_AWAY;
+	w->trouble = TROUBLE_UNREACHABLE;
 	if (w->resume == RESUME_UNCLEAR || w->failures > 0) {
 		stream_pause(w, why);
 		return;
@@ -548,7 +548,7 @@ static void full_stream_ask(struct kube_watch *w)
 static void stream_start(struct kube_watch *w)
 {
 	char *from AUTO(free) = xasprintf("resourceVersion=%s", w->version);
-	assert(w->trouble != TROUBLE_TOLD); /* a list has ended it */
+	assert(w->trouble != TROUBLE_PERMANENT); /* a list has ended it */
 	assert(w->version[0]);
 	if (!is_too_soon(w, w->streamed_at))
 		stream_ask(w, from);

@@ -24,13 +24,13 @@ enum watch_trouble {
 	/* Nothing, or the server answered 429 or 5xx: a pause takes its full time. */
 	TROUBLE_BUSY,
 	/* Nobody answered, or a stream broke: a pause ends when a caller's request is answered. */
-	TROUBLE_AWAY,
+	TROUBLE_UNREACHABLE,
 	/*
 	 * An error that does not pass by itself, which all who wait have been told. A caller who
 	 * asks may end a pause; when its time is over and nobody waits, the watch becomes idle.
 	 * A list that succeeds ends this trouble: no stream is asked for before.
 	 */
-	TROUBLE_TOLD,
+	TROUBLE_PERMANENT,
 };
 
 /* Whether the stream can be opened again behind the last event that it brought. */
@@ -48,7 +48,7 @@ enum watch_resume {
 /* Who is told of all objects of a collection. The engine's thread only. */
 struct kube_follow {
 	struct kube_watch *w;
-	kube_news_fn *fn;
+	kube_follow_fn *fn;
 	void *arg;
 	bool by_pages;      /* the server does not send all objects in a stream */
 	bool filling;       /* the stream is to bring all objects, and has not brought them all */
@@ -69,7 +69,7 @@ struct kube_watch {
 
 	/* Under the client's lock. */
 	struct kube_waits waits;
-	bool looking;      /* the timer `look` is set, or is about to be */
+	bool resyncing;    /* the timer `look` is set, or is about to be */
 	bool run_posted;   /* watch_run() is posted to the engine's thread and has not begun */
 	char down[256];    /* why there is no stream at the moment; "" when there is */
 	int64_t closed_at; /* since when there is none; monotonic ns; 0: there is one */
@@ -108,9 +108,9 @@ struct kube_watch {
 	unsigned long reads; /* started so far: the number of the last one */
 	unsigned reads_under_way;
 	unsigned read_failures;
-	unsigned look_failures;
+	unsigned resync_failures;
 	unsigned long refused; /* the last read before one was refused, perhaps by mistake; or 0 */
-	struct http_timer read_pause, look;
+	struct http_timer read_pause, resync;
 };
 
 /* ---- kube_watch.c, lock held ---- */
@@ -135,7 +135,7 @@ bool watch_is_reverted(const struct kube_watch *w, struct line_span version);
  */
 bool watch_is_refuted(struct kube_watch *w, struct line_span version);
 /* The engine's thread. True, once: an answer has refuted the resume point, and no list followed. */
-bool watch_take_refuted(struct kube_watch *w);
+bool watch_consume_refuted(struct kube_watch *w);
 
 /* ---- kube_watch_state.c ---- */
 
@@ -161,13 +161,13 @@ static inline bool watch_is_live(struct kube_watch *w)
  * The next bytes of the stream. False: it has ended or is of no use any more, and w->resume says
  * why. Where it is unclear, the reason is set down.
  */
-bool watch_take_bytes(struct kube_watch *w, const char *bytes, size_t n);
+bool watch_receive_bytes(struct kube_watch *w, const char *bytes, size_t n);
 
 /* ---- kube_watch_read.c, the engine's thread ---- */
 
 void watch_reads_init(struct kube_watch *w);
-/* Reads, from now on, what is waited for without news: every look_ms, a few per second. */
-void watch_looks_start(struct kube_watch *w);
+/* Reads, from now on, what is waited for without news: every resync_ms, a few per second. */
+void watch_resync_start(struct kube_watch *w);
 /*
  * Reads each object that is to be read, a few at a time, and goes on by itself while the watch is
  * live. What fails and may pass is read again after a pause.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a watch tells its follower (kube_follow.h): all objects, then their changes.
+ * The events of a watch's follower (kube_follow.h): all objects, then their changes.
  *
  * All objects come in the watch's own stream where the server serves that (WatchList: they are
  * ADDED events, and a bookmark with an annotation ends them), else as a list, page by page. A
@@ -30,20 +30,20 @@
 	INT64_C(2000000) /* nowhere are 500 objects made each second, and many more are sent */
 #define SMALLER 4 /* a page that was too large is asked for with so many times fewer objects */
 
-static void tell(struct kube_watch *w, enum kube_news news, struct line_span text)
+static void follow_notify(struct kube_watch *w, enum kube_follow_event event, struct line_span text)
 {
-	w->follow->fn(w->follow->arg, news, text.at, text.n);
+	w->follow->fn(w->follow->arg, event, text.at, text.n);
 }
 
-static void begin(struct kube_watch *w)
+static void follow_begin(struct kube_watch *w)
 {
-	tell(w, KUBE_NEWS_BEGIN, (struct line_span) { "", 0 });
+	follow_notify(w, KUBE_FOLLOW_BEGIN, (struct line_span) { "", 0 });
 }
 
 void watch_all_refused(struct kube_watch *w, const char *why)
 {
 	if (w->follow)
-		tell(w, KUBE_NEWS_REFUSED, (struct line_span) { why, strlen(why) });
+		follow_notify(w, KUBE_FOLLOW_REFUSED, (struct line_span) { why, strlen(why) });
 }
 
 /* ---- all objects in a stream ---- */
@@ -96,7 +96,7 @@ void watch_all_fill(struct kube_watch *w)
 	f->listed = 0;
 	f->patience = (struct http_timer) { .fn = patience_over, .arg = w };
 	http_timer_set(w->k->http, &f->patience, patience_end(w));
-	begin(w);
+	follow_begin(w);
 }
 
 bool watch_all_gave_up(const struct kube_watch *w)
@@ -132,12 +132,12 @@ enum watch_fill watch_all_filled(struct kube_watch *w, const struct kube_event *
 {
 	if (e->type == EVENT_ADDED || e->type == EVENT_MODIFIED) {
 		w->follow->listed += e->type == EVENT_ADDED;
-		tell(w, KUBE_NEWS_LISTED, e->object);
+		follow_notify(w, KUBE_FOLLOW_LISTED, e->object);
 		return FILL_GOES_ON;
 	}
 	/* Changes of this moment may come among the objects, before their end is marked. */
 	if (e->type == EVENT_DELETED) {
-		tell(w, KUBE_NEWS_DELETED, e->object);
+		follow_notify(w, KUBE_FOLLOW_DELETED, e->object);
 		return FILL_GOES_ON;
 	}
 	if (e->type != EVENT_BOOKMARK || !ends_the_objects(e) || e->resource_version.n == 0) {
@@ -146,15 +146,16 @@ enum watch_fill watch_all_filled(struct kube_watch *w, const struct kube_event *
 	}
 	end_filling(w);
 	w->follow->cut_short = w->follow->too_slow = 0;
-	tell(w, KUBE_NEWS_COMPLETE, (struct line_span) { "", 0 });
+	follow_notify(w, KUBE_FOLLOW_COMPLETE, (struct line_span) { "", 0 });
 	return FILL_COMPLETE;
 }
 
 void watch_all_changed(struct kube_watch *w, const struct kube_event *e)
 {
 	if (w->follow)
-		tell(w, e->type == EVENT_DELETED ? KUBE_NEWS_DELETED : KUBE_NEWS_CHANGED,
-		     e->object);
+		follow_notify(w,
+		              e->type == EVENT_DELETED ? KUBE_FOLLOW_DELETED : KUBE_FOLLOW_CHANGED,
+		              e->object);
 }
 
 /* ---- all objects in pages ---- */
@@ -166,7 +167,7 @@ char *watch_all_page_query(struct kube_watch *w)
 	if (!f->limit)
 		f->limit = w->k->tuning.page;
 	if (!f->token)
-		begin(w);
+		follow_begin(w);
 	str_addf(&query, "?limit=%d", f->limit);
 	if (f->token) {
 		str_add(&query, "&continue=");
@@ -175,13 +176,13 @@ char *watch_all_page_query(struct kube_watch *w)
 	return str_take(&query);
 }
 
-/* False when what was taken is no page: nothing can be said of what there is. */
-static bool tell_items(struct kube_watch *w, struct kube_page *page)
+/* False: the body is not a page. */
+static bool follow_notify_items(struct kube_watch *w, struct kube_page *page)
 {
 	struct line_span item;
 	int rc;
 	while ((rc = kube_page_next(page, &item)) == 0)
-		tell(w, KUBE_NEWS_LISTED, item);
+		follow_notify(w, KUBE_FOLLOW_LISTED, item);
 	return rc == KUBE_PAGE_END;
 }
 
@@ -194,7 +195,7 @@ enum watch_page watch_all_page(struct kube_watch *w, const struct http_result *r
 	const char *token;
 	if (!kube_page_scan(r->body, r->body_n, w->kind.kind, &page) ||
 	    json_parse("list", page.metadata.at, page.metadata.n, &metadata, &ignored) ||
-	    !tell_items(w, &page))
+	    !follow_notify_items(w, &page))
 		return PAGE_UNUSABLE;
 	kube_trim_soon(w->k, r->body_n);
 	token = json_str(metadata, "continue");
@@ -205,7 +206,7 @@ enum watch_page watch_all_page(struct kube_watch *w, const struct http_result *r
 	/* Once may have been the server's bad minute. */
 	if (f->too_slow > 0 && f->too_slow < FULL_TRIES)
 		f->by_pages = false;
-	tell(w, KUBE_NEWS_COMPLETE, (struct line_span) { "", 0 });
+	follow_notify(w, KUBE_FOLLOW_COMPLETE, (struct line_span) { "", 0 });
 	return PAGE_LAST;
 }
 

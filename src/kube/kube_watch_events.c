@@ -41,7 +41,7 @@ static void object_event(struct kube_watch *w, const struct kube_event *e)
 {
 	watch_all_changed(w, e);
 	WITH_LOCK(&w->k->lock);
-	if (waits_tell(&w->waits, e))
+	if (waits_notify(&w->waits, e))
 		watch_kick(w);
 }
 
@@ -73,7 +73,7 @@ static void line_event(struct kube_watch *w)
 {
 	struct kube_event e;
 	metric_add(METRIC_WATCH_EVENTS, 1, LABELS(w->kind.plural));
-	kube_heard();
+	kube_count_response();
 	if (!kube_event_scan(w->line.ptr, w->line.len, &e) ||
 	    e.resource_version.n >= sizeof(w->version)) {
 		watch_set_unclear(w, "the watch brought a line that is no event");
@@ -107,7 +107,7 @@ static void line_end(struct kube_watch *w)
 		str_reset(&w->line);
 }
 
-bool watch_take_bytes(struct kube_watch *w, const char *bytes, size_t n)
+bool watch_receive_bytes(struct kube_watch *w, const char *bytes, size_t n)
 {
 	while (n > 0 && w->resume == RESUME_KNOWN) {
 		const char *newline = memchr(bytes, '\n', n);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the awaited objects of a watch one by one, where events may have been missed or a deletion
- * is to be confirmed; and now and then those without news, because a watch that is open may bring
- * nothing, and one that cannot be opened brings nothing at all. Runs on the HTTP engine's thread.
+ * is to be confirmed. Resync: also reads those without events at intervals, because an open watch
+ * may be silent, and one that cannot be opened has no events. Runs on the HTTP engine's thread.
  * When to begin is decided in kube_watch.c, which results still count, and whose turn it is, in
  * kube_waits.c.
  */
@@ -22,25 +22,26 @@
  * and with answers after 5 ms all 2,000 are read in less than a second.
  */
 #define READS_AT_ONCE 16
-#define LOOK_TICK_MS 500
-#define LOOKS_PER_TICK 5
-#define LOOK_BACKOFF_MOST_MS 5000
+#define RESYNC_TICK_MS 500
+#define RESYNC_PER_TICK 5
+#define RESYNC_BACKOFF_MOST_MS 5000
 
 /* One read under way. */
 struct reading {
 	struct kube_watch *w;
 	unsigned long number; /* which one: waits know by it whether its result still counts */
 	char *name;
-	bool look; /* nothing is known to be missed: when it fails, nobody is told */
+	bool resync; /* no change is known to be missed: a failure is not reported */
 };
 
-static void look_failed(const struct reading *reading, const struct http_result *r)
+static void resync_failed(const struct reading *reading, const struct http_result *r)
 {
 	struct kube_watch *w = reading->w;
-	int ms = kube_backoff_ms(++w->look_failures, LOOK_TICK_MS, LOOK_BACKOFF_MOST_MS);
-	http_timer_set(w->k->http, &w->look, monotonic_ns() + (kube_asked_ms(r) + ms) * NS_PER_MS);
+	int ms = kube_backoff_ms(++w->resync_failures, RESYNC_TICK_MS, RESYNC_BACKOFF_MOST_MS);
+	http_timer_set(w->k->http, &w->resync,
+	               monotonic_ns() + (kube_asked_ms(r) + ms) * NS_PER_MS);
 	WITH_LOCK(&w->k->lock);
-	w->looking = true;
+	w->resyncing = true;
 	waits_read_dropped(&w->waits, reading->name, reading->number);
 }
 
@@ -72,12 +73,12 @@ static void read_result(const struct reading *reading, const struct http_result 
 	bool later = false, mistaken = false;
 	int ms;
 	err_clear(&err);
-	if (!found && !none && reading->look) {
-		look_failed(reading, r);
+	if (!found && !none && reading->resync) {
+		resync_failed(reading, r);
 		return;
 	}
-	if (reading->look)
-		w->look_failures = 0;
+	if (reading->resync)
+		w->resync_failures = 0;
 	if (!found && !none) {
 		kube_target_failed(w->k, &t, r, &err);
 		mistaken = is_doubtful(reading, r);
@@ -90,13 +91,13 @@ static void read_result(const struct reading *reading, const struct http_result 
 	{
 		WITH_LOCK(&w->k->lock);
 		if (found)
-			waits_tell_read(&w->waits, name, reading->number, &e);
+			waits_notify_read(&w->waits, name, reading->number, &e);
 		else if (none)
-			waits_tell_read(&w->waits, name, reading->number, NULL);
+			waits_notify_read(&w->waits, name, reading->number, NULL);
 		else if (later)
 			waits_read_again(&w->waits, name, reading->number);
 		else
-			waits_tell_read_error(&w->waits, name, reading->number, &err);
+			waits_notify_read_error(&w->waits, name, reading->number, &err);
 	}
 	if (!later) {
 		w->read_failures = 0;
@@ -126,7 +127,7 @@ static void read_done(void *arg, struct http_result *r)
 		watch_reads_start(w);
 }
 
-static void read_start(struct kube_watch *w, char *name, bool look)
+static void read_start(struct kube_watch *w, char *name, bool resync)
 {
 	struct reading *reading = xcalloc(1, sizeof(*reading));
 	char *path AUTO(free) = kube_path(&w->kind, w->ns, name);
@@ -137,17 +138,17 @@ static void read_start(struct kube_watch *w, char *name, bool look)
 	reading->w = w;
 	reading->number = ++w->reads;
 	reading->name = name;
-	reading->look = look;
+	reading->resync = resync;
 	w->reads_under_way++;
 	(void)kube_get_start(w->k, &q, w->reread_credentials);
 }
 
-static char *take_unread(struct kube_watch *w)
+static char *next_unread(struct kube_watch *w)
 {
 	if (w->reads_under_way >= READS_AT_ONCE)
 		return NULL;
 	WITH_LOCK(&w->k->lock);
-	return waits_take_unread(&w->waits, w->reads + 1);
+	return waits_next_unread(&w->waits, w->reads + 1);
 }
 
 void watch_reads_start(struct kube_watch *w)
@@ -155,41 +156,41 @@ void watch_reads_start(struct kube_watch *w)
 	char *name;
 	if (w->read_pause.set)
 		return;
-	while ((name = take_unread(w)))
+	while ((name = next_unread(w)))
 		read_start(w, name, false);
 }
 
-/* ---- looks ---- */
+/* ---- resync ---- */
 
-static char *take_quiet(struct kube_watch *w)
+static char *next_resync(struct kube_watch *w)
 {
-	int64_t ms = w->k->tuning.look_ms;
+	int64_t ms = w->k->tuning.resync_ms;
 	int64_t every = ms + arc4random_uniform((uint32_t)(ms / 2 + 1)) - ms / 4;
 	if (w->reads_under_way >= READS_AT_ONCE)
 		return NULL;
 	WITH_LOCK(&w->k->lock);
-	return waits_take_quiet(&w->waits, w->reads + 1, monotonic_ns(), every * NS_PER_MS);
+	return waits_next_resync(&w->waits, w->reads + 1, monotonic_ns(), every * NS_PER_MS);
 }
 
-void watch_looks_start(struct kube_watch *w)
+void watch_resync_start(struct kube_watch *w)
 {
 	{
 		WITH_LOCK(&w->k->lock);
-		w->looking = w->waits.first != NULL && !w->k->stopping;
-		if (!w->looking)
+		w->resyncing = w->waits.first != NULL && !w->k->stopping;
+		if (!w->resyncing)
 			return;
 	}
-	if (!w->look.set)
-		http_timer_set(w->k->http, &w->look, monotonic_ns() + LOOK_TICK_MS * NS_PER_MS);
+	if (!w->resync.set)
+		http_timer_set(w->k->http, &w->resync, monotonic_ns() + RESYNC_TICK_MS * NS_PER_MS);
 }
 
-static void look(void *arg)
+static void resync_tick(void *arg)
 {
 	struct kube_watch *w = arg;
 	char *name;
-	for (int i = 0; i < LOOKS_PER_TICK && (name = take_quiet(w)); i++)
+	for (int i = 0; i < RESYNC_PER_TICK && (name = next_resync(w)); i++)
 		read_start(w, name, true);
-	watch_looks_start(w);
+	watch_resync_start(w);
 }
 
 static void read_pause_over(void *arg)
@@ -202,5 +203,5 @@ static void read_pause_over(void *arg)
 void watch_reads_init(struct kube_watch *w)
 {
 	w->read_pause = (struct http_timer) { .fn = read_pause_over, .arg = w };
-	w->look = (struct http_timer) { .fn = look, .arg = w };
+	w->resync = (struct http_timer) { .fn = resync_tick, .arg = w };
 }

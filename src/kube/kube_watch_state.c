@@ -27,7 +27,7 @@ void watch_set_down(struct kube_watch *w, const char *why)
 void watch_set_open(struct kube_watch *w)
 {
 	metric_set(METRIC_WATCH_OPEN, 1, LABELS(w->kind.plural));
-	kube_heard();
+	kube_count_response();
 	WITH_LOCK(&w->k->lock);
 	w->down[0] = 0;
 	w->closed_at = 0;
@@ -45,7 +45,7 @@ void watch_begin_live(struct kube_watch *w)
 {
 	w->reread_credentials = false;
 	w->asked_again = false;
-	if (w->trouble == TROUBLE_TOLD)
+	if (w->trouble == TROUBLE_PERMANENT)
 		w->trouble = TROUBLE_BUSY;
 	w->unverified = false;
 	WITH_LOCK(&w->k->lock);

@@ -233,7 +233,7 @@ static struct keylock *locks;
 
 /* Short pauses, since what is looked for are answers and not times. */
 static const struct kube_tuning tuning = {
-	.mistake_ms = 20, .watch_backoff_ms = 20, .watch_backoff_most_ms = 100, .look_ms = 100
+	.mistake_ms = 20, .watch_backoff_ms = 20, .watch_backoff_most_ms = 100, .resync_ms = 100
 };
 
 static struct kube *client(const struct kube_tuning *t)

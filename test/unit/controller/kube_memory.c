@@ -32,17 +32,17 @@ void fake_reset(void)
 	json_free(fake.on_create);
 	memset(&fake, 0, sizeof(fake));
 	fake.end = ERR_DEADLINE;
-	fake.follower.start = KUBE_NEWS_COMPLETE;
+	fake.follower.start = KUBE_FOLLOW_COMPLETE;
 }
 
-void fake_tell(enum kube_news news, const struct json *tree)
+void fake_tell(enum kube_follow_event news, const struct json *tree)
 {
 	char *text AUTO(free) = tree ? json_print(tree) : xstrdup("");
 
 	fake.follower.fn(fake.follower.arg, news, text, strlen(text));
 }
 
-static void fake_tell_of(enum kube_news news, const struct fake_object *o)
+static void fake_tell_of(enum kube_follow_event news, const struct fake_object *o)
 {
 	if (!strcmp(fake.follower.plural, o->plural) && !fake.follower.quiet)
 		fake_tell(news, o->tree);
@@ -50,7 +50,7 @@ static void fake_tell_of(enum kube_news news, const struct fake_object *o)
 
 static void fake_remove(struct fake_object *o)
 {
-	fake_tell_of(KUBE_NEWS_DELETED, o);
+	fake_tell_of(KUBE_FOLLOW_DELETED, o);
 	*o = (struct fake_object) { .tree = o->tree, .gone = true };
 }
 
@@ -80,7 +80,7 @@ struct fake_object *fake_add(const char *plural, const struct json *tree)
 	if (!json_str(o->tree, "metadata.uid"))
 		json_set_str(metadata, "uid", uid);
 	json_set_int(metadata, "generation", 1);
-	fake_tell_of(KUBE_NEWS_CHANGED, o);
+	fake_tell_of(KUBE_FOLLOW_CHANGED, o);
 	return o;
 }
 
@@ -96,7 +96,7 @@ static void fake_change(struct fake_object *o, const struct json *patch)
 {
 	json_merge_patch(o->tree, patch);
 	o->version = ++fake.version;
-	fake_tell_of(KUBE_NEWS_CHANGED, o);
+	fake_tell_of(KUBE_FOLLOW_CHANGED, o);
 }
 
 void fake_change_text(const char *plural, const char *name, const char *patch)
@@ -489,7 +489,7 @@ int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, st
 	return err_set(err, fake.end, "fake wait ended");
 }
 
-void kube_wait_news(struct kube_wait *w, struct deadline d)
+void kube_wait_event(struct kube_wait *w, struct deadline d)
 {
 	(void)w, (void)d;
 	fake.news++;
@@ -533,7 +533,7 @@ struct kube_follow {
 };
 
 struct kube_follow *kube_follow(struct kube *k, const struct kube_kind *kind, const char *ns,
-                                kube_news_fn *fn, void *arg)
+                                kube_follow_fn *fn, void *arg)
 {
 	static struct kube_follow follow;
 	struct fake_follower *f = &fake.follower;
@@ -544,13 +544,13 @@ struct kube_follow *kube_follow(struct kube *k, const struct kube_kind *kind, co
 	snprintf(f->plural, sizeof(f->plural), "%s", kind->plural);
 	f->fn = fn;
 	f->arg = arg;
-	fake_tell(KUBE_NEWS_BEGIN, NULL);
+	fake_tell(KUBE_FOLLOW_BEGIN, NULL);
 	for (size_t i = 0; i < fake.n_objects; i++)
 		if (!fake.objects[i].gone)
-			fake_tell_of(KUBE_NEWS_LISTED, &fake.objects[i]);
+			fake_tell_of(KUBE_FOLLOW_LISTED, &fake.objects[i]);
 	if (fake_refused("list", kind, &ignored))
-		fake_tell(KUBE_NEWS_REFUSED, NULL);
-	else if (f->start != KUBE_NEWS_BEGIN)
+		fake_tell(KUBE_FOLLOW_REFUSED, NULL);
+	else if (f->start != KUBE_FOLLOW_BEGIN)
 		fake_tell(f->start, NULL);
 	return &follow;
 }

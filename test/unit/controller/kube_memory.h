@@ -35,11 +35,12 @@ struct fake_refusal {
 /* Who follows a collection: he is told at once, on the thread of the change. */
 struct fake_follower {
 	char plural[32]; /* "": nobody does */
-	kube_news_fn *fn;
+	kube_follow_fn *fn;
 	void *arg;
-	bool quiet;           /* the watch brings nothing */
-	enum kube_news start; /* the last news of its start; KUBE_NEWS_COMPLETE unless changed */
-	int64_t closed_ms;    /* since when no stream is open */
+	bool quiet; /* the watch brings nothing */
+	enum kube_follow_event
+		start;     /* the last news of its start; KUBE_FOLLOW_COMPLETE unless changed */
+	int64_t closed_ms; /* since when no stream is open */
 };
 
 /* All there is; fake_reset() empties it. */
@@ -76,7 +77,7 @@ struct kube_memory {
 	int version, uid;
 	int patches, schemas; /* requests */
 	int creates, gets, lists, listed, deletes, waits_open;
-	int news; /* calls of kube_wait_news(), which never brings any */
+	int news; /* calls of kube_wait_event(), which never brings any */
 	struct fake_follower follower;
 };
 extern struct kube_memory fake;
@@ -95,7 +96,7 @@ void fake_change_text(const char *plural, const char *name, const char *patch);
  */
 void fake_then(const char *plural, const char *name, const char *patch);
 /* Tells the follower something about an object. */
-void fake_tell(enum kube_news news, const struct json *tree);
+void fake_tell(enum kube_follow_event news, const struct json *tree);
 bool fake_run_step(void); /* the next step now; false: there is none */
 /* Each such request fails: verb "get", "create", "patch", "delete", "list" or "watch". */
 void fake_refuse(const char *verb, const char *plural, enum err_code code, const char *text);

@@ -114,7 +114,7 @@ START_TEST(it_is_attached_when_its_status_says_so)
 
 		fake_reset();
 		x = begin();
-		fake.follower.fn(fake.follower.arg, KUBE_NEWS_CHANGED, object, strlen(object));
+		fake.follower.fn(fake.follower.arg, KUBE_FOLLOW_CHANGED, object, strlen(object));
 		attachment_index_find(x, "v", NULL, ATTACHMENT_ANY_AGE, 9, &p);
 		ck_assert_msg(p.n == 1 && p.v[0].attached == rows[i / 2].attached, "%s", object);
 		attachment_index_free(x);
@@ -138,16 +138,16 @@ START_TEST(texts_that_need_a_tree_are_read_as_well)
 		longer);
 	fake_reset();
 	x = begin();
-	fake.follower.fn(fake.follower.arg, KUBE_NEWS_CHANGED, object, strlen(object));
+	fake.follower.fn(fake.follower.arg, KUBE_FOLLOW_CHANGED, object, strlen(object));
 	attachment_index_find(x, "v", NULL, ATTACHMENT_ANY_AGE, 9, &p);
 	ck_assert_uint_eq(p.n, 1);
 	ck_assert_str_eq(p.v[0].node, longer);
 	ck_assert_str_eq(p.v[0].name, "x");
 	attachment_refs_clear(&p);
-	fake.follower.fn(fake.follower.arg, KUBE_NEWS_DELETED, object, strlen(object));
+	fake.follower.fn(fake.follower.arg, KUBE_FOLLOW_DELETED, object, strlen(object));
 	ck_assert_uint_eq(found(x, "v"), 0);
 	/* What is no JSON at all is ignored. */
-	fake.follower.fn(fake.follower.arg, KUBE_NEWS_CHANGED, "{\"metadata\":\\", 13);
+	fake.follower.fn(fake.follower.arg, KUBE_FOLLOW_CHANGED, "{\"metadata\":\\", 13);
 	attachment_index_free(x);
 	fake_reset();
 }
@@ -157,21 +157,21 @@ START_TEST(it_is_used_when_all_were_read_and_the_watch_works)
 {
 	static const struct {
 		const char *what;
-		enum kube_news start;
+		enum kube_follow_event start;
 		int64_t closed_ms;
 		const char *down;
 		int rc;
 		const char *text;
 	} rows[] = {
-		{ "all were read", KUBE_NEWS_COMPLETE, 0, NULL, 0, "" },
-		{ "a stream that is opened again", KUBE_NEWS_COMPLETE, 4000, NULL, 0, "" },
-		{ "no stream for long", KUBE_NEWS_COMPLETE, 6000, "connection refused",
+		{ "all were read", KUBE_FOLLOW_COMPLETE, 0, NULL, 0, "" },
+		{ "a stream that is opened again", KUBE_FOLLOW_COMPLETE, 4000, NULL, 0, "" },
+		{ "no stream for long", KUBE_FOLLOW_COMPLETE, 6000, "connection refused",
 		  INDEX_UNUSABLE, "" },
-		{ "it is refused", KUBE_NEWS_REFUSED, 100, "not allowed to watch", INDEX_UNUSABLE,
+		{ "it is refused", KUBE_FOLLOW_REFUSED, 100, "not allowed to watch", INDEX_UNUSABLE,
 		  "" },
-		{ "two have been read", KUBE_NEWS_BEGIN, 0, NULL, -1,
+		{ "two have been read", KUBE_FOLLOW_BEGIN, 0, NULL, -1,
 		  "the attachments of namespace dpf are still being read: 2 so far; retry" },
-		{ "the server is away", KUBE_NEWS_BEGIN, 100, "cannot reach it", -1,
+		{ "the server is away", KUBE_FOLLOW_BEGIN, 100, "cannot reach it", -1,
 		  "the attachments of namespace dpf are still being read: 2 so far; cannot reach it; "
 		  "retry" },
 	};
@@ -203,7 +203,7 @@ static void *complete_soon(void *arg)
 {
 	(void)arg;
 	usleep(100000);
-	fake_tell(KUBE_NEWS_COMPLETE, NULL);
+	fake_tell(KUBE_FOLLOW_COMPLETE, NULL);
 	return NULL;
 }
 
@@ -225,7 +225,7 @@ START_TEST(while_all_are_read_anew_nothing_is_said_and_that_is_waited_for)
 	ck_assert(attachment_index_find(x, "v", NULL, ATTACHMENT_ANY_AGE, 1, &p));
 	/* So long without news that a listing would be taken for one that has stopped. */
 	sleep(6);
-	fake_tell(KUBE_NEWS_BEGIN, NULL);
+	fake_tell(KUBE_FOLLOW_BEGIN, NULL);
 	ck_assert(!attachment_index_find(x, "v", NULL, ATTACHMENT_ANY_AGE, 1, &p));
 	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(30), &err), -1);
 	ck_assert_int_eq(err.code, ERR_DEADLINE);
@@ -233,7 +233,7 @@ START_TEST(while_all_are_read_anew_nothing_is_said_and_that_is_waited_for)
 	/* Nor is the watch blamed that does not bring our own meanwhile. */
 	ck_assert_uint_eq(attachment_index_await(x, "v", "n", "u", wait_limit()),
 	                  ATTACHMENT_UNSEEN);
-	fake_tell(KUBE_NEWS_COMPLETE, NULL);
+	fake_tell(KUBE_FOLLOW_COMPLETE, NULL);
 	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(30), &err), 0);
 	attachment_index_free(x);
 	fake_reset();
@@ -249,7 +249,7 @@ START_TEST(who_comes_early_waits_until_all_were_read_or_he_is_called_off)
 	pthread_t thread;
 
 	fake_reset();
-	fake.follower.start = KUBE_NEWS_BEGIN;
+	fake.follower.start = KUBE_FOLLOW_BEGIN;
 	x = begin();
 	cancel_init(&cancel);
 	d.cancel = &cancel;
@@ -271,7 +271,7 @@ END_TEST
 	"{\"metadata\":{\"name\":\"n-v\",\"uid\":\"" uid "\"},\"spec\":{\"dpuVolumeName\":" \
 	"\"v\",\"dpuNodeName\":\"n\"}}"
 
-static void tell(enum kube_news news, const char *object)
+static void tell(enum kube_follow_event news, const char *object)
 {
 	fake.follower.fn(fake.follower.arg, news, object, strlen(object));
 }
@@ -285,19 +285,19 @@ START_TEST(our_own_writes_are_known_at_once_and_late_events_undo_none_of_them)
 
 	fake_reset();
 	x = begin();
-	tell(KUBE_NEWS_CHANGED, OURS("1"));
+	tell(KUBE_FOLLOW_CHANGED, OURS("1"));
 	attachment_index_gone(x, "v", "n", "1");
 	ck_assert_uint_eq(found(x, "v"), 0);
 	attachment_index_made(x, &f);
 	ck_assert_uint_eq(found(x, "v"), 1);
 	ck_assert_uint_eq(attachment_index_count(x, "n").ours, 1);
 	/* Yesterday's object, late. */
-	tell(KUBE_NEWS_DELETED, OURS("1"));
+	tell(KUBE_FOLLOW_DELETED, OURS("1"));
 	ck_assert_uint_eq(found(x, "v"), 1);
 	/* Our own event, then its end. */
-	tell(KUBE_NEWS_CHANGED, OURS("2"));
+	tell(KUBE_FOLLOW_CHANGED, OURS("2"));
 	ck_assert_uint_eq(found(x, "v"), 1);
-	tell(KUBE_NEWS_DELETED, OURS("2"));
+	tell(KUBE_FOLLOW_DELETED, OURS("2"));
 	ck_assert_uint_eq(found(x, "v"), 0);
 	attachment_index_free(x);
 	fake_reset();
@@ -311,12 +311,12 @@ START_TEST(a_new_listing_makes_all_that_was_known_void)
 
 	fake_reset();
 	x = begin();
-	tell(KUBE_NEWS_CHANGED, OURS("1"));
-	tell(KUBE_NEWS_BEGIN, "");
+	tell(KUBE_FOLLOW_CHANGED, OURS("1"));
+	tell(KUBE_FOLLOW_BEGIN, "");
 	ck_assert_uint_eq(found(x, "v"), 0);
 	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(20), &err), -1);
-	tell(KUBE_NEWS_LISTED, OURS("1"));
-	tell(KUBE_NEWS_COMPLETE, "");
+	tell(KUBE_FOLLOW_LISTED, OURS("1"));
+	tell(KUBE_FOLLOW_COMPLETE, "");
 	err_clear(&err);
 	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err), 0);
 	ck_assert_uint_eq(found(x, "v"), 1);
@@ -342,10 +342,10 @@ START_TEST(a_watch_that_keeps_our_own_event_back_is_not_believed_until_it_brings
 	                  ATTACHMENT_UNSEEN);
 	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err), INDEX_UNUSABLE);
 	/* An attachment of others says nothing about ours. */
-	tell(KUBE_NEWS_CHANGED, OURS("9"));
+	tell(KUBE_FOLLOW_CHANGED, OURS("9"));
 	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err), INDEX_UNUSABLE);
 	/* It comes when nobody waits any more: the watch works again. */
-	tell(KUBE_NEWS_CHANGED, OURS("1"));
+	tell(KUBE_FOLLOW_CHANGED, OURS("1"));
 	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err), 0);
 	ck_assert_uint_ne(attachment_index_await(x, "v", "n", "1", deadline_in_ms(20)),
 	                  ATTACHMENT_UNSEEN);
@@ -378,11 +378,11 @@ static void *late(void *arg)
 	for (int i = 0; i < l->lag.seconds * 5; i++) {
 		usleep(200000);
 		if (l->lag.meanwhile == OTHERS_COME)
-			tell(KUBE_NEWS_CHANGED, OURS("9"));
+			tell(KUBE_FOLLOW_CHANGED, OURS("9"));
 		else
 			attachment_index_made(l->x, &other);
 	}
-	tell(KUBE_NEWS_CHANGED, OURS("1"));
+	tell(KUBE_FOLLOW_CHANGED, OURS("1"));
 	return NULL;
 }
 

@@ -235,7 +235,7 @@ START_TEST(what_the_index_believes_is_read_before_it_refuses)
 		if (rows[i].attachment)
 			fake_put(A, rows[i].attachment);
 		c.attachments = attachment_index_new(NULL, FAKE_NS, c.driver_name);
-		fake_tell(KUBE_NEWS_CHANGED, stale);
+		fake_tell(KUBE_FOLLOW_CHANGED, stale);
 		fake.on_create = fake_json(STATUS(""));
 		ck_assert_msg((publish("{}", NULL, &err) == 0) == rows[i].publishes, "%s: %s",
 		              rows[i].what, err.msg);
@@ -933,7 +933,7 @@ START_TEST(a_full_node_is_counted_by_a_list_before_it_refuses)
 	fake_then(A, "n1-pvc-3", NULL);
 	fake_run_step();
 	c.attachments = attachment_index_new(NULL, FAKE_NS, c.driver_name);
-	fake_tell(KUBE_NEWS_CHANGED, stale);
+	fake_tell(KUBE_FOLLOW_CHANGED, stale);
 	ck_assert_uint_eq(attachment_index_count(c.attachments, "n1").ours, 2);
 	fake.on_create = fake_json(STATUS(""));
 	ck_assert_msg(publish("{}", NULL, &err) == 0, "%s", err.msg);
@@ -949,7 +949,7 @@ START_TEST(until_all_attachments_are_read_publish_waits_and_says_how_far_it_is)
 	indexed = true;
 	setup();
 	elsewhere();
-	fake.follower.start = KUBE_NEWS_BEGIN;
+	fake.follower.start = KUBE_FOLLOW_BEGIN;
 	c.wait_timeout_ms = 50;
 	ck_assert_int_eq(publish("{}", NULL, &err), -1);
 	ck_assert_int_eq(err.code, ERR_DEADLINE);
@@ -1351,9 +1351,9 @@ START_TEST(what_the_index_knows_is_detached_without_a_read)
 			fake_put(A, rows[i].there);
 		c.attachments = attachment_index_new(NULL, FAKE_NS, c.driver_name);
 		if (heard) {
-			fake_tell(KUBE_NEWS_BEGIN, NULL);
-			fake_tell(KUBE_NEWS_CHANGED, heard);
-			fake_tell(KUBE_NEWS_COMPLETE, NULL);
+			fake_tell(KUBE_FOLLOW_BEGIN, NULL);
+			fake_tell(KUBE_FOLLOW_CHANGED, heard);
+			fake_tell(KUBE_FOLLOW_COMPLETE, NULL);
 		}
 		IGNORE_RESULT(call("ControllerUnpublishVolume", q, NULL, &err));
 		ck_assert_msg(err.code == rows[i].code, "%s: %s", rows[i].what, err.msg);

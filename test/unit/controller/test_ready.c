@@ -48,11 +48,11 @@ START_TEST(attachments_that_are_still_being_read_are_waited_for)
 
 	fake_reset();
 	ck_assert_int_eq(controller_check_attachments(&c, &err), 0); /* without an index: lists */
-	fake.follower.start = KUBE_NEWS_BEGIN;
+	fake.follower.start = KUBE_FOLLOW_BEGIN;
 	c.attachments = attachment_index_new(NULL, FAKE_NS, c.driver_name);
 	ck_assert_int_eq(controller_check_attachments(&c, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.msg, "are still being read: 0 so far"));
-	fake_tell(KUBE_NEWS_COMPLETE, NULL);
+	fake_tell(KUBE_FOLLOW_COMPLETE, NULL);
 	err_clear(&err);
 	ck_assert_int_eq(controller_check_attachments(&c, &err), 0);
 	c.attachments = attachment_index_free(c.attachments);

@@ -36,33 +36,34 @@
 	                                         "unless the WatchList feature gate is enabled")
 
 /* What was told, as words: "begin a b complete +c -a refused". */
-struct told {
+struct received {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
 	struct str words;
 };
 
-static void on_news(void *arg, enum kube_news news, const char *text, size_t n)
+static void on_event(void *arg, enum kube_follow_event event, const char *text, size_t n)
 {
-	struct told *t = arg;
+	struct received *t = arg;
 	struct line_span object = { text, n }, name = { 0 };
 	struct kube_member metadata = { .name = "metadata" }, of = { .name = "name" };
 	static const char *const words[] = {
-		[KUBE_NEWS_BEGIN] = "begin",       [KUBE_NEWS_LISTED] = "",
-		[KUBE_NEWS_COMPLETE] = "complete", [KUBE_NEWS_CHANGED] = "+",
-		[KUBE_NEWS_DELETED] = "-",         [KUBE_NEWS_REFUSED] = "refused"
+		[KUBE_FOLLOW_BEGIN] = "begin",       [KUBE_FOLLOW_LISTED] = "",
+		[KUBE_FOLLOW_COMPLETE] = "complete", [KUBE_FOLLOW_CHANGED] = "+",
+		[KUBE_FOLLOW_DELETED] = "-",         [KUBE_FOLLOW_REFUSED] = "refused"
 	};
-	if (news == KUBE_NEWS_LISTED || news == KUBE_NEWS_CHANGED || news == KUBE_NEWS_DELETED)
+	if (event == KUBE_FOLLOW_LISTED || event == KUBE_FOLLOW_CHANGED ||
+	    event == KUBE_FOLLOW_DELETED)
 		ck_assert(kube_members(object, &metadata, 1) &&
 		          kube_members(metadata.value, &of, 1) && kube_plain_text(of.value, &name));
 	WITH_LOCK(&t->lock);
-	str_addf(&t->words, "%s%s%.*s", t->words.len ? " " : "", words[news], (int)name.n,
+	str_addf(&t->words, "%s%s%.*s", t->words.len ? " " : "", words[event], (int)name.n,
 	         name.n ? name.at : "");
 	pthread_cond_signal(&t->more);
 }
 
 /* Waits until exactly this was told since the last time. */
-static void hears(struct told *t, const char *want)
+static void expect_events(struct received *t, const char *want)
 {
 	struct timespec ts = deadline_timespec(wait_limit());
 	WITH_LOCK(&t->lock);
@@ -74,7 +75,7 @@ static void hears(struct told *t, const char *want)
 }
 
 /* Nothing else is told within a moment: a test that this passes by luck is no worse for it. */
-static void hears_nothing(struct told *t)
+static void expect_no_event(struct received *t)
 {
 	usleep(100000);
 	WITH_LOCK(&t->lock);
@@ -83,15 +84,15 @@ static void hears_nothing(struct told *t)
 
 struct world {
 	struct kube_fake f;
-	struct told told;
+	struct received received;
 	struct kube_follow *follow;
 };
 
 static void start_tuned(struct world *w, const struct kube_tuning *tuning)
 {
-	*w = (struct world) { .told = { .lock = PTHREAD_MUTEX_INITIALIZER,
-		                        .more = PTHREAD_COND_INITIALIZER,
-		                        .words = STR_INIT(1 << 20) } };
+	*w = (struct world) { .received = { .lock = PTHREAD_MUTEX_INITIALIZER,
+		                            .more = PTHREAD_COND_INITIALIZER,
+		                            .words = STR_INIT(1 << 20) } };
 	kube_fake_start(&w->f, tuning);
 }
 
@@ -102,13 +103,13 @@ static void start(struct world *w)
 
 static void follow(struct world *w)
 {
-	w->follow = kube_follow(w->f.kube, &kind_volume, "ns", on_news, &w->told);
+	w->follow = kube_follow(w->f.kube, &kind_volume, "ns", on_event, &w->received);
 }
 
 static void stop(struct world *w)
 {
 	kube_fake_stop(&w->f);
-	str_clear(&w->told.words);
+	str_clear(&w->received.words);
 }
 
 static void on(struct world *w, struct fake_reply reply)
@@ -132,12 +133,12 @@ START_TEST(all_objects_come_in_one_stream_and_their_changes_behind_them)
 	on(&w, (struct fake_reply) { .on = FROM("30"), .stream = true });
 	follow(&w);
 	push(&w, FULL, EVENT("ADDED", OBJECT("a", "12")) EVENT("ADDED", OBJECT("b", "9")));
-	hears(&w.told, "begin a b");
+	expect_events(&w.received, "begin a b");
 	push(&w, FULL, END("20"));
-	hears(&w.told, "complete");
+	expect_events(&w.received, "complete");
 	push(&w, FULL, EVENT("ADDED", OBJECT("c", "21")) EVENT("MODIFIED", OBJECT("a", "22")));
 	push(&w, FULL, EVENT("DELETED", OBJECT("b", "23")) BOOKMARK("30"));
-	hears(&w.told, "+c +a -b");
+	expect_events(&w.received, "+c +a -b");
 	ck_assert_int_eq(kube_follow_closed_ms(w.follow, why), 0);
 	seen = fake_http_last(w.f.server, FULL);
 	ck_assert_ptr_nonnull(strstr(seen, "&resourceVersionMatch=NotOlderThan&"));
@@ -145,7 +146,7 @@ START_TEST(all_objects_come_in_one_stream_and_their_changes_behind_them)
 	on(&w, (struct fake_reply) { .on = CHECK, .body = PAGE("30", "", "") });
 	fake_http_cut_streams(w.f.server, FULL);
 	push(&w, FROM("30"), EVENT("ADDED", OBJECT("d", "31")));
-	hears(&w.told, "+d");
+	expect_events(&w.received, "+d");
 	ck_assert_uint_eq(fake_http_unexpected(w.f.server), 0);
 	stop(&w);
 }
@@ -159,7 +160,7 @@ START_TEST(an_object_that_goes_before_all_have_come_is_told_as_gone)
 	follow(&w);
 	push(&w, FULL, EVENT("ADDED", OBJECT("a", "12")) EVENT("ADDED", OBJECT("b", "9")));
 	push(&w, FULL, EVENT("DELETED", OBJECT("a", "15")) END("20"));
-	hears(&w.told, "begin a b -a complete");
+	expect_events(&w.received, "begin a b -a complete");
 	ck_assert_uint_eq(fake_http_unexpected(w.f.server), 0);
 	stop(&w);
 }
@@ -170,7 +171,7 @@ START_TEST(where_streams_do_not_bring_all_objects_they_come_in_pages)
 	static const struct {
 		const char *what;
 		struct fake_reply full;
-		const char *told;
+		const char *received;
 	} rows[] = {
 		{ "the feature is off", { .on = FULL, NOT_SERVED }, "begin begin" },
 		{ "an API server that does not know the parameter",
@@ -183,7 +184,7 @@ START_TEST(where_streams_do_not_bring_all_objects_they_come_in_pages)
 		  "begin a begin" },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		char *want AUTO(free) = xasprintf("%s a b c complete", rows[i].told);
+		char *want AUTO(free) = xasprintf("%s a b c complete", rows[i].received);
 		struct world w;
 		start(&w);
 		on(&w, rows[i].full);
@@ -194,9 +195,9 @@ START_TEST(where_streams_do_not_bring_all_objects_they_come_in_pages)
 		                             .body = PAGE("100", "", OBJECT("c", "3")) });
 		on(&w, (struct fake_reply) { .on = FROM("100"), .stream = true });
 		follow(&w);
-		hears(&w.told, want);
+		expect_events(&w.received, want);
 		push(&w, FROM("100"), EVENT("DELETED", OBJECT("a", "101")));
-		hears(&w.told, "-a");
+		expect_events(&w.received, "-a");
 		ck_assert_msg(fake_http_count(w.f.server, FULL) == 1, "%s", rows[i].what);
 		stop(&w);
 	}
@@ -212,11 +213,11 @@ START_TEST(full_streams_that_break_twice_are_followed_by_pages)
 	on(&w, (struct fake_reply) { .on = FIRST, .body = PAGE("100", "", OBJECT("a", "1")) });
 	on(&w, (struct fake_reply) { .on = FROM("100"), .stream = true });
 	follow(&w);
-	hears(&w.told, "begin a");
+	expect_events(&w.received, "begin a");
 	fake_http_cut_streams(w.f.server, FULL);
-	hears(&w.told, "begin a");
+	expect_events(&w.received, "begin a");
 	fake_http_cut_streams(w.f.server, FULL);
-	hears(&w.told, "begin a complete");
+	expect_events(&w.received, "begin a complete");
 	stop(&w);
 }
 END_TEST
@@ -237,10 +238,10 @@ START_TEST(a_resume_point_lost_in_the_initial_list_restarts_the_follower)
 	on(&w, (struct fake_reply) { .on = CHECK, .body = PAGE("10", "", "") });
 	on(&w, (struct fake_reply) { .on = FROM("9"), .stream = true });
 	follow(&w);
-	hears(&w.told, "begin old begin old begin a complete");
+	expect_events(&w.received, "begin old begin old begin a complete");
 	fake_http_cut_streams(w.f.server, FULL);
 	push(&w, FROM("9"), EVENT("ADDED", OBJECT("b", "10")));
-	hears(&w.told, "+b");
+	expect_events(&w.received, "+b");
 	ck_assert_uint_eq(fake_http_unexpected(w.f.server), 0);
 	stop(&w);
 }
@@ -263,10 +264,10 @@ START_TEST(a_token_that_is_replaced_among_the_objects_is_read_again)
 	                             .stream = true,
 	                             .body = EVENT("ADDED", OBJECT("a", "1")) END("9") });
 	follow(&w);
-	hears(&w.told, "begin old");
+	expect_events(&w.received, "begin old");
 	kube_fake_config(&w.f, fake_http_url(w.f.server), "", "    token: token-2\n");
 	fake_http_cut_streams(w.f.server, FULL);
-	hears(&w.told, "begin begin a complete");
+	expect_events(&w.received, "begin begin a complete");
 	seen = fake_http_last(w.f.server, FULL);
 	ck_assert_ptr_nonnull(strstr(seen, "Bearer token-2"));
 	ck_assert_uint_eq(fake_http_unexpected(w.f.server), 0);
@@ -291,19 +292,19 @@ START_TEST(a_plain_watch_in_place_of_a_full_stream_is_followed_by_pages)
 		       .body = PAGE("100", "", OBJECT("a", "98") "," OBJECT("new", "99")) });
 	on(&w, (struct fake_reply) { .on = FROM("100"), .stream = true });
 	follow(&w);
-	hears(&w.told, "begin a new");
-	hears(&w.told, "begin a new complete");
+	expect_events(&w.received, "begin a new");
+	expect_events(&w.received, "begin a new complete");
 	push(&w, FROM("100"), EVENT("ADDED", OBJECT("b", "101")));
-	hears(&w.told, "+b");
+	expect_events(&w.received, "+b");
 	ck_assert_int_eq(kube_follow_closed_ms(w.follow, why), 0);
 	/* Once may be chance. */
 	ck_assert_uint_eq(fake_http_count(w.f.server, FULL), 1);
 	push(&w, FROM("100"), EVENT("ERROR", "{\"kind\":\"Status\",\"code\":410}"));
-	hears(&w.told, "begin a new");
-	hears(&w.told, "begin a new complete");
+	expect_events(&w.received, "begin a new");
+	expect_events(&w.received, "begin a new complete");
 	ck_assert_uint_eq(fake_http_count(w.f.server, FULL), 2);
 	push(&w, FROM("100"), EVENT("ERROR", "{\"kind\":\"Status\",\"code\":410}"));
-	hears(&w.told, "begin a new complete");
+	expect_events(&w.received, "begin a new complete");
 	ck_assert_uint_eq(fake_http_count(w.f.server, FULL), 2);
 	stop(&w);
 }
@@ -324,10 +325,10 @@ START_TEST(a_full_stream_of_many_objects_has_time_for_them)
 	}
 	on(&w, (struct fake_reply) { .on = FULL, .stream = true, .body = many.ptr });
 	follow(&w);
-	hears(&w.told, words.ptr);
+	expect_events(&w.received, words.ptr);
 	usleep(600000);
 	push(&w, FULL, END("9"));
-	hears(&w.told, "complete");
+	expect_events(&w.received, "complete");
 	ck_assert_uint_eq(fake_http_unexpected(w.f.server), 0);
 	stop(&w);
 }
@@ -348,7 +349,7 @@ START_TEST(a_server_whose_cache_lags_is_not_asked_for_pages)
 	                             .stream = true,
 	                             .body = EVENT("ADDED", OBJECT("a", "1")) END("9") });
 	follow(&w);
-	hears(&w.told, "begin begin begin begin a complete");
+	expect_events(&w.received, "begin begin begin begin a complete");
 	ck_assert_uint_eq(fake_http_unexpected(w.f.server), 0);
 	stop(&w);
 }
@@ -359,7 +360,7 @@ START_TEST(pages_go_on_where_they_failed_and_begin_again_where_the_token_has_exp
 	static const struct {
 		const char *what;
 		struct fake_reply fault;
-		const char *told;
+		const char *received;
 	} rows[] = {
 		{ "503",
 		  { .on = BEHIND("t1"), .status = 503, .times = 1 },
@@ -391,8 +392,8 @@ START_TEST(pages_go_on_where_they_failed_and_begin_again_where_the_token_has_exp
 		on(&w, (struct fake_reply) { .on = FROM("100"), .stream = true });
 		follow(&w);
 		{
-			char *want AUTO(free) = xasprintf("begin %s", rows[i].told);
-			hears(&w.told, want);
+			char *want AUTO(free) = xasprintf("begin %s", rows[i].received);
+			expect_events(&w.received, want);
 		}
 		stop(&w);
 	}
@@ -415,7 +416,7 @@ START_TEST(pages_begin_again_where_the_next_one_is_never_answered)
 	on(&w, (struct fake_reply) { .on = FIRST, .body = PAGE("50", "", OBJECT("a", "1")) });
 	on(&w, (struct fake_reply) { .on = FROM("50"), .stream = true });
 	follow(&w);
-	hears(&w.told, "begin begin a b begin a complete");
+	expect_events(&w.received, "begin begin a b begin a complete");
 	ck_assert_uint_eq(fake_http_unexpected(w.f.server), 0);
 	stop(&w);
 }
@@ -441,9 +442,9 @@ START_TEST(a_lost_resume_point_restarts_the_follower)
 		                             .stream = true,
 		                             .body = EVENT("ADDED", OBJECT("b", "10")) END("19") });
 		follow(&w);
-		hears(&w.told, "begin a complete");
+		expect_events(&w.received, "begin a complete");
 		push(&w, FULL, rows[i].event);
-		hears(&w.told, "begin b complete");
+		expect_events(&w.received, "begin b complete");
 		stop(&w);
 	}
 }
@@ -459,7 +460,7 @@ START_TEST(a_refusal_is_told_and_tried_again)
 	                             .times = 2 });
 	on(&w, (struct fake_reply) { .on = FULL, .stream = true, .body = END("9") });
 	follow(&w);
-	hears(&w.told, "begin begin refused begin complete");
+	expect_events(&w.received, "begin begin refused begin complete");
 	stop(&w);
 }
 END_TEST
@@ -473,7 +474,7 @@ START_TEST(how_long_no_stream_is_open_is_known)
 	on(&w, (struct fake_reply) { .on = FROM("9"), .status = 503 });
 	on(&w, (struct fake_reply) { .on = CHECK, .body = PAGE("9", "", "") });
 	follow(&w);
-	hears(&w.told, "begin complete");
+	expect_events(&w.received, "begin complete");
 	ck_assert_int_eq(kube_follow_closed_ms(w.follow, why), 0);
 	fake_http_end_streams(w.f.server, FULL);
 	ck_assert(fake_http_wait(w.f.server, FROM("9"), 2));
@@ -496,7 +497,7 @@ START_TEST(who_waits_is_told_of_changes_and_not_of_the_objects_that_are_listed)
 	on(&w, (struct fake_reply) { .on = "GET " VOLUMES "/a", .body = OBJECT("a", "5") });
 	follow(&w);
 	ck_assert_int_eq(kube_wait_open(w.f.kube, &kind_volume, "ns", "a", &wait, &err), 0);
-	hears(&w.told, "begin a");
+	expect_events(&w.received, "begin a");
 	ck_assert_int_eq(kube_wait_next(wait, deadline_in_ms(100), &object, &err), -1);
 	err_clear(&err);
 	push(&w, FULL, END("9"));
@@ -507,8 +508,8 @@ START_TEST(who_waits_is_told_of_changes_and_not_of_the_objects_that_are_listed)
 	ck_assert_int_eq(kube_wait_next(wait, wait_limit(), &object, &err), 0);
 	ck_assert_str_eq(json_str(object, "metadata.resourceVersion"), "10");
 	kube_wait_close(wait);
-	hears(&w.told, "complete +a");
-	hears_nothing(&w.told);
+	expect_events(&w.received, "complete +a");
+	expect_no_event(&w.received);
 	stop(&w);
 }
 END_TEST

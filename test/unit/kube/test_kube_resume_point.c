@@ -37,33 +37,33 @@
 	"\",\"continue\":\"%s\"},\"items\":[]}"
 
 /* The delivered events, as words: "begin a b complete +c". */
-struct told {
+struct received {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
 	struct str words;
 };
 
-static void on_news(void *arg, enum kube_news news, const char *text, size_t n)
+static void on_event(void *arg, enum kube_follow_event event, const char *text, size_t n)
 {
-	struct told *t = arg;
+	struct received *t = arg;
 	struct kube_member metadata = { .name = "metadata" }, of = { .name = "name" };
 	struct line_span name = { 0 };
 	static const char *const words[] = {
-		[KUBE_NEWS_BEGIN] = "begin",       [KUBE_NEWS_LISTED] = "",
-		[KUBE_NEWS_COMPLETE] = "complete", [KUBE_NEWS_CHANGED] = "+",
-		[KUBE_NEWS_DELETED] = "-",         [KUBE_NEWS_REFUSED] = "refused"
+		[KUBE_FOLLOW_BEGIN] = "begin",       [KUBE_FOLLOW_LISTED] = "",
+		[KUBE_FOLLOW_COMPLETE] = "complete", [KUBE_FOLLOW_CHANGED] = "+",
+		[KUBE_FOLLOW_DELETED] = "-",         [KUBE_FOLLOW_REFUSED] = "refused"
 	};
-	if (n > 0 && news != KUBE_NEWS_REFUSED)
+	if (n > 0 && event != KUBE_FOLLOW_REFUSED)
 		ck_assert(kube_members((struct line_span) { text, n }, &metadata, 1) &&
 		          kube_members(metadata.value, &of, 1) && kube_plain_text(of.value, &name));
 	WITH_LOCK(&t->lock);
-	str_addf(&t->words, "%s%s%.*s", t->words.len ? " " : "", words[news], (int)name.n,
+	str_addf(&t->words, "%s%s%.*s", t->words.len ? " " : "", words[event], (int)name.n,
 	         name.n ? name.at : "");
 	pthread_cond_signal(&t->more);
 }
 
 /* Waits until exactly these events were delivered since the last call. */
-static void hears(struct told *t, const char *want)
+static void expect_events(struct received *t, const char *want)
 {
 	struct timespec ts = deadline_timespec(wait_limit());
 	WITH_LOCK(&t->lock);
@@ -76,7 +76,7 @@ static void hears(struct told *t, const char *want)
 
 struct world {
 	struct kube_fake f;
-	struct told told;
+	struct received received;
 };
 
 static void on(struct world *w, struct fake_reply reply)
@@ -91,9 +91,9 @@ static void start(struct world *w, int silence_ms)
 		                       .watch_backoff_most_ms = 100,
 		                       .watch_silence_ms = silence_ms,
 		                       .page = 2 };
-	*w = (struct world) { .told = { .lock = PTHREAD_MUTEX_INITIALIZER,
-		                        .more = PTHREAD_COND_INITIALIZER,
-		                        .words = STR_INIT(1 << 20) } };
+	*w = (struct world) { .received = { .lock = PTHREAD_MUTEX_INITIALIZER,
+		                            .more = PTHREAD_COND_INITIALIZER,
+		                            .words = STR_INIT(1 << 20) } };
 	kube_fake_start(&w->f, &t);
 	on(w, (struct fake_reply) { .on = FULL,
 	                            .stream = true,
@@ -103,18 +103,18 @@ static void start(struct world *w, int silence_ms)
 	                            .stream = true,
 	                            .body = EVENT("ADDED", OBJECT("b", "8")) END("1006") });
 	on(w, (struct fake_reply) { .on = WATCH, .stream = true });
-	kube_follow(w->f.kube, &kind_volume, "ns", on_news, &w->told);
-	hears(&w->told, "begin a complete");
+	kube_follow(w->f.kube, &kind_volume, "ns", on_event, &w->received);
+	expect_events(&w->received, "begin a complete");
 	ck_assert(fake_http_wait_streams(w->f.server, FULL, 1));
 	/* Behind "complete" the resume point is set: once a change is told, it is. */
 	fake_http_push(w->f.server, FULL, EVENT("MODIFIED", OBJECT("a", "4005")));
-	hears(&w->told, "+a");
+	expect_events(&w->received, "+a");
 }
 
 static void stop(struct world *w)
 {
 	kube_fake_stop(&w->f);
-	str_clear(&w->told.words);
+	str_clear(&w->received.words);
 }
 
 /* ---- what happens at a server that is at this version ---- */
@@ -228,7 +228,7 @@ START_TEST(older_data_of_the_server_are_listed_again)
 	struct world w;
 	start(&w, older[_i].silence_ms);
 	older[_i].happens(&w, older[_i].version);
-	hears(&w.told, "begin b complete");
+	expect_events(&w.received, "begin b complete");
 	ck_assert_uint_eq(fake_http_count(w.f.server, FROM("4005")), 0);
 	ck_assert_int_eq(metric_value(METRIC_WATCH_RESTARTS, LABELS("dpuvolumes", "reverted")), 1);
 	stop(&w);
@@ -268,7 +268,7 @@ START_TEST(data_that_are_not_older_are_not_listed_again)
 	ck_assert(fake_http_wait_streams(w.f.server, stream, 1));
 	ck_assert_uint_eq(fake_http_push(w.f.server, stream, EVENT("ADDED", OBJECT("c", "6000"))),
 	                  1);
-	hears(&w.told, "+c");
+	expect_events(&w.received, "+c");
 	ck_assert_uint_eq(fake_http_count(w.f.server, FULL), 1);
 	stop(&w);
 }
@@ -280,11 +280,11 @@ START_TEST(answers_that_are_always_lower_make_it_list_once)
 	struct world w;
 	start(&w, NO_SILENCE_MS);
 	create(&w, "1005");
-	hears(&w.told, "begin b complete");
+	expect_events(&w.received, "begin b complete");
 	list(&w, "700");
 	create(&w, "700");
 	fake_http_push(w.f.server, FULL, EVENT("ADDED", OBJECT("c", "1007")));
-	hears(&w.told, "+c");
+	expect_events(&w.received, "+c");
 	ck_assert_uint_eq(fake_http_count(w.f.server, FULL), 2);
 	stop(&w);
 }
@@ -302,7 +302,7 @@ static void wait_is_told(struct kube_wait *w, const char *version)
 START_TEST(who_waits_is_told_the_older_state)
 {
 	const struct kube_tuning t = { .watch_backoff_ms = 20, .watch_backoff_most_ms = 100 };
-	struct world w = { .told.words = STR_INIT(1) };
+	struct world w = { .received.words = STR_INIT(1) };
 	struct kube_wait *wait = NULL;
 	struct err err = ERR_INIT;
 	char *page AUTO(free) = xasprintf(PAGE_AT, "4005", "");

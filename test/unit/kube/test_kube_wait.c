@@ -150,11 +150,11 @@ END_TEST
 /* Did news end the wait, and not the deadline? */
 static bool has_news(struct kube_wait *w, struct deadline d)
 {
-	kube_wait_news(w, d);
+	kube_wait_event(w, d);
 	return !deadline_passed(d);
 }
 
-START_TEST(news_are_waited_for_and_left_to_who_takes_them)
+START_TEST(an_event_is_waited_for_and_left_to_the_caller_that_consumes_it)
 {
 	struct kube_fake f;
 	struct kube_wait *w = begin(&f, "a");
@@ -768,7 +768,7 @@ START_TEST(a_watch_that_brings_nothing_is_not_the_end_of_news)
 		struct kube_fake f;
 		struct kube_tuning t = { .watch_backoff_ms = 60000,
 			                 .watch_backoff_most_ms = 60000,
-			                 .look_ms = 100 };
+			                 .resync_ms = 100 };
 		kube_fake_start(&f, &t);
 		fake_http_on(f.server, rows[i].list);
 		fake_http_on(f.server, rows[i].watch);
@@ -802,7 +802,7 @@ START_TEST(few_of_many_that_wait_are_read_per_second)
 {
 	struct kube_wait *waits[WAITING], *first;
 	struct kube_fake f;
-	struct kube_tuning t = { .look_ms = 100 };
+	struct kube_tuning t = { .resync_ms = 100 };
 	unsigned reads;
 	int64_t before, took_ms;
 	kube_fake_start(&f, &t);
@@ -846,7 +846,7 @@ static const struct kube_tuning no_looks = {
 	.watch_backoff_ms = 20,
 	.watch_backoff_most_ms = 100,
 	.mistake_ms = 20,
-	.look_ms = 3600 * 1000,
+	.resync_ms = 3600 * 1000,
 };
 
 static void bound_object(struct kube_fake *f, const char *name, int delay_ms)
@@ -1082,7 +1082,7 @@ static void *wait_thread(void *arg)
 	int rc;
 	d.cancel = &w->cancel;
 	if (w->for_news)
-		kube_wait_news(w->wait, d);
+		kube_wait_event(w->wait, d);
 	rc = kube_wait_next(w->wait, d, &object, &err);
 	w->got = xasprintf("%d %s", rc, err_code_name(err.code));
 	json_free(object);
@@ -1184,7 +1184,7 @@ END_TEST
 
 SUITE_TIMEOUT("kube_wait", 60, states_come_one_after_the_other_and_only_for_awaited_names,
               a_state_that_the_caller_has_is_not_told_again,
-              news_are_waited_for_and_left_to_who_takes_them,
+              an_event_is_waited_for_and_left_to_the_caller_that_consumes_it,
               the_first_read_is_made_after_the_question,
               a_stream_that_ends_is_resumed_behind_the_last_event,
               after_a_lost_resume_point_exactly_the_awaited_names_are_read,
