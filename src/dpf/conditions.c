@@ -98,7 +98,7 @@ bool condition_unmet(const struct json *object, struct condition *ret)
 }
 
 /* Messages of DPF have several lines ("...not ready:\n* Bound"); an error has one. */
-static void add_one_line(struct str *out, const char *text)
+static void conditions_add_line(struct str *out, const char *text)
 {
 	size_t n = 0;
 	bool space = false;
@@ -130,14 +130,14 @@ static void describe_one(const struct condition *c, bool current, struct str *ou
 	if (!reason && !message && current)
 		return;
 	str_addf(out, " (%s%s", c->reason, reason && message ? ": " : "");
-	add_one_line(out, c->message);
+	conditions_add_line(out, c->message);
 	if (!current)
 		str_addf(out, "%sabout an older generation", reason || message ? "; " : "");
 	str_add(out, ")");
 }
 
 /* Appends the unmet ones, only the summary or all others. Returns the number of conditions. */
-static size_t describe_all(const struct json *object, bool summary, struct str *out)
+static size_t conditions_describe_all(const struct json *object, bool summary, struct str *out)
 {
 	size_t n = 0;
 
@@ -159,10 +159,10 @@ static size_t describe_all(const struct json *object, bool summary, struct str *
 void conditions_describe(const struct json *object, struct str *out)
 {
 	struct str text AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
-	size_t n = describe_all(object, false, &text);
+	size_t n = conditions_describe_all(object, false, &text);
 
 	if (!text.len)
-		describe_all(object, true, &text);
+		conditions_describe_all(object, true, &text);
 	if (!text.len && !n)
 		str_add(&text, "no conditions yet");
 	str_add(out, text.ptr);

@@ -8,8 +8,8 @@
 #include "dpf/quantity.h"
 #include "common/err.h"
 
-static int get_map(const struct json *object, const char *path, const struct json **ret,
-                   struct err *err)
+static int decode_map(const struct json *object, const char *path, const struct json **ret,
+                      struct err *err)
 {
 	const struct json *map = json_at(object, path);
 
@@ -38,7 +38,7 @@ static int decode_field(const struct json *object, const struct json_field *f, v
 	case FIELD_QUANTITY:
 		return quantity_get(object, f->path, at, err);
 	case FIELD_MAP:
-		return get_map(object, f->path, at, err);
+		return decode_map(object, f->path, at, err);
 	case FIELD_PRESENT:
 		*(bool *)at = json_at(object, f->path) != NULL;
 		return 0;

@@ -18,7 +18,7 @@
 /* ---- one rule ---- */
 
 /* Without blanks, and with self.a for self['a']. */
-static char *normal_rule(const char *rule)
+static char *schema_normal_rule(const char *rule)
 {
 	char *text = xmalloc(strlen(rule) + 1), *out = text;
 
@@ -73,7 +73,7 @@ static void strip(const char **from, const char **end)
 }
 
 /* "self.a.b" is ".a.b" of self; false: it is no such path. */
-static bool path_of(const char *who, const char *from, const char *end, struct str *ret)
+static bool schema_path(const char *who, const char *from, const char *end, struct str *ret)
 {
 	size_t n = strlen(who);
 
@@ -94,13 +94,13 @@ static bool are_same(const char *one, const char *one_from, const char *one_end,
 {
 	struct str a AUTO(str_clear) = STR_INIT(1000), b AUTO(str_clear) = STR_INIT(1000);
 
-	return path_of(one, one_from, one_end, &a) && path_of(other, other_from, other_end, &b) &&
-	       str_eq(a.ptr, b.ptr) && str_has_prefix(below, a.ptr) &&
-	       (below[a.len] == 0 || below[a.len] == '.');
+	return schema_path(one, one_from, one_end, &a) &&
+	       schema_path(other, other_from, other_end, &b) && str_eq(a.ptr, b.ptr) &&
+	       str_has_prefix(below, a.ptr) && (below[a.len] == 0 || below[a.len] == '.');
 }
 
 /* below: the path from where the rule stands to the field, ".requests.storage". */
-static bool freezes(const char *from, const char *end, const char *below)
+static bool schema_freezes(const char *from, const char *end, const char *below)
 {
 	const char *and, *equal;
 
@@ -109,7 +109,7 @@ static bool freezes(const char *from, const char *end, const char *below)
 		return false;
 	and = outside(from, end, "&&");
 	if (and)
-		return freezes(from, and, below) || freezes(and+2, end, below);
+		return schema_freezes(from, and, below) || schema_freezes(and+2, end, below);
 	equal = outside(from, end, "==");
 	if (!equal)
 		return false;
@@ -125,9 +125,9 @@ static const char *frozen_by(const struct json *level, const char *below)
 	json_foreach (item, json_member(level, "x-kubernetes-validations")) {
 		const char *rule = json_str(item, "rule");
 		bool is_read = rule && strlen(rule) <= RULE_MAX;
-		char *text AUTO(free) = normal_rule(is_read ? rule : "");
+		char *text AUTO(free) = schema_normal_rule(is_read ? rule : "");
 
-		if (freezes(text, text + strlen(text), below))
+		if (schema_freezes(text, text + strlen(text), below))
 			return rule;
 	}
 	return NULL;

@@ -56,7 +56,7 @@ static int too_big(const char *what, const char *text, struct err *err)
 }
 
 /* Reads up to 19 digits, which fit 64 bits. Returns their number, or -1 when there are more. */
-static int read_digits(const char **at, uint64_t *ret)
+static int quantity_read_digits(const char **at, uint64_t *ret)
 {
 	uint64_t value = 0;
 	int n = 0;
@@ -72,7 +72,7 @@ static int read_digits(const char **at, uint64_t *ret)
 	return n;
 }
 
-static int read_fraction(const char **at, struct parts *p)
+static int quantity_read_fraction(const char **at, struct parts *p)
 {
 	int digits = 0;
 
@@ -91,7 +91,7 @@ static int read_fraction(const char **at, struct parts *p)
 }
 
 /* "e9", "E-3": an exponent, where "E" alone is the suffix exa. */
-static bool read_exponent(const char *text, struct parts *p)
+static bool quantity_read_exponent(const char *text, struct parts *p)
 {
 	struct err ignored = ERR_INIT;
 	int64_t e;
@@ -114,7 +114,7 @@ static bool read_suffix(const char *text, struct parts *p)
 			p->exponent = suffixes[i].exponent;
 			return true;
 		}
-	return read_exponent(text, p);
+	return quantity_read_exponent(text, p);
 }
 
 static u128 divide_up(u128 value, u128 by)
@@ -143,11 +143,11 @@ int quantity_parse(const char *what, const char *text, int64_t *ret, struct err 
 	const char *digits = at;
 	u128 value;
 
-	if (read_digits(&at, &p.whole) < 0)
+	if (quantity_read_digits(&at, &p.whole) < 0)
 		return too_big(what, text, err);
 	if (*at == '.') {
 		at++;
-		if (read_fraction(&at, &p))
+		if (quantity_read_fraction(&at, &p))
 			return err_set(err, ERR_INVALID,
 			               "%s: \"%s\" has more than %d digits behind the point", what,
 			               text, MAX_FRACTION);

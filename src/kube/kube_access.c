@@ -101,7 +101,7 @@ void kube_config_put(struct kube_config *c, struct kube_access *a)
  * True: this thread is to replace `seen` by a new reading. When forced and another thread is
  * reading, waits for that: its result is newer than the credentials that the server has refused.
  */
-static bool claim_load(struct kube_config *c, const struct kube_access *seen, bool force)
+static bool access_claim_load(struct kube_config *c, const struct kube_access *seen, bool force)
 {
 	bool waited;
 	WITH_LOCK(&c->lock);
@@ -116,7 +116,7 @@ static bool claim_load(struct kube_config *c, const struct kube_access *seen, bo
 	return true;
 }
 
-static void load(struct kube_config *c)
+static void access_load(struct kube_config *c)
 {
 	struct kube_access *fresh = NULL;
 	struct kube_source source = source_of(c);
@@ -152,8 +152,8 @@ struct kube_access *kube_config_get(struct kube_config *c, bool force)
 	struct kube_access *a = ref_current(c);
 	if (!force && !is_stale(c, a))
 		return a;
-	if (claim_load(c, a, force))
-		load(c);
+	if (access_claim_load(c, a, force))
+		access_load(c);
 	kube_config_put(c, a);
 	return ref_current(c);
 }

@@ -76,7 +76,7 @@ static int config_set_token(struct kube_access *a, const char *path, const char 
 }
 
 /* Reads a token file; drops the newline that editors leave at its end. */
-static int read_token(struct kube_access *a, const char *path, struct err *err)
+static int config_read_token(struct kube_access *a, const char *path, struct err *err)
 {
 	char *text AUTO(free) = NULL;
 	size_t n;
@@ -126,7 +126,7 @@ static struct kube_access *access_new(void)
 
 /* ---- in a pod ---- */
 
-static int load_in_cluster(const char *dir, struct kube_access **ret, struct err *err)
+static int config_load_in_cluster(const char *dir, struct kube_access **ret, struct err *err)
 {
 	const char *host = getenv("KUBERNETES_SERVICE_HOST");
 	const char *port = getenv("KUBERNETES_SERVICE_PORT");
@@ -140,7 +140,8 @@ static int load_in_cluster(const char *dir, struct kube_access **ret, struct err
 	a->source = xasprintf("ServiceAccount %s", dir);
 	a->endpoint->url = strchr(host, ':') ? xasprintf("https://[%s]:%s", host, port)
 	                                     : xasprintf("https://%s:%s", host, port);
-	if (read_token(a, token, err) || read_pem(a, ca, PEM_CERTIFICATE, &a->endpoint->ca, err))
+	if (config_read_token(a, token, err) ||
+	    read_pem(a, ca, PEM_CERTIFICATE, &a->endpoint->ca, err))
 		return -1;
 	*ret = TAKE(a);
 	return 0;
@@ -156,7 +157,7 @@ static int base64_value(char c)
 	return at ? (int)(at - digits) : -1;
 }
 
-static char *base64_decode(const char *text)
+static char *config_base64_decode(const char *text)
 {
 	char *bytes = xmalloc(strlen(text) / 4 * 3 + 4);
 	size_t n = 0;
@@ -203,8 +204,9 @@ static char *path_of(const char *kubeconfig, const char *name)
  * One of the two ways to give PEM data: "<field>-data" (base64) or "<field>" (a file, relative to
  * the kubeconfig).
  */
-static int pem_field(struct kube_access *a, const char *kubeconfig, const struct json *object,
-                     const char *field, enum pem_use use, const char **ret, struct err *err)
+static int config_pem_field(struct kube_access *a, const char *kubeconfig,
+                            const struct json *object, const char *field, enum pem_use use,
+                            const char **ret, struct err *err)
 {
 	char *data_field AUTO(free) = xasprintf("%s-data", field);
 	const char *data = json_text(json_member(object, data_field));
@@ -212,7 +214,7 @@ static int pem_field(struct kube_access *a, const char *kubeconfig, const struct
 	char *whole AUTO(free) = NULL;
 	if (!str_empty(data)) {
 		char *what AUTO(free) = xasprintf("%s: %s", kubeconfig, data_field);
-		char *pem AUTO(free) = base64_decode(data);
+		char *pem AUTO(free) = config_base64_decode(data);
 		if (!pem)
 			return err_set(err, ERR_INVALID, "%s is not base64", what);
 		if (kube_pem_check(what, pem, use, err))
@@ -235,8 +237,8 @@ static bool is_true(const struct json *object, const char *field)
 	return json_get_bool(object, field, &value, &ignored) == 0 && value;
 }
 
-static int read_cluster(struct kube_access *a, const char *path, const struct json *cluster,
-                        struct err *err)
+static int config_read_cluster(struct kube_access *a, const char *path, const struct json *cluster,
+                               struct err *err)
 {
 	const char *server = json_str(cluster, "server");
 	const char *tls_name = json_str(cluster, "tls-server-name");
@@ -254,7 +256,8 @@ static int read_cluster(struct kube_access *a, const char *path, const struct js
 	e->tls_name = str_empty(tls_name) ? NULL : xstrdup(tls_name);
 	e->proxy = str_empty(proxy) ? NULL : xstrdup(proxy);
 	e->insecure = is_true(cluster, "insecure-skip-tls-verify");
-	if (pem_field(a, path, cluster, "certificate-authority", PEM_CERTIFICATE, &e->ca, err))
+	if (config_pem_field(a, path, cluster, "certificate-authority", PEM_CERTIFICATE, &e->ca,
+	                     err))
 		return -1;
 	if (e->insecure && e->ca)
 		return err_set(
@@ -264,7 +267,7 @@ static int read_cluster(struct kube_access *a, const char *path, const struct js
 	return 0;
 }
 
-static int refuse_unsupported(const char *path, const struct json *user, struct err *err)
+static int config_refuse_unsupported(const char *path, const struct json *user, struct err *err)
 {
 	static const char *const fields[][2] = {
 		{ "exec", "exec plugins are not run" },
@@ -282,23 +285,23 @@ static int refuse_unsupported(const char *path, const struct json *user, struct 
 	return 0;
 }
 
-static int read_user(struct kube_access *a, const char *path, const struct json *user,
-                     struct err *err)
+static int config_read_user(struct kube_access *a, const char *path, const struct json *user,
+                            struct err *err)
 {
 	const char *token = json_str(user, "token");
 	const char *token_file = json_str(user, "tokenFile");
 	struct http_endpoint *e = a->endpoint;
-	if (refuse_unsupported(path, user, err))
+	if (config_refuse_unsupported(path, user, err))
 		return -1;
 	if (!str_empty(token_file)) {
 		char *whole AUTO(free) = path_of(path, token_file);
-		if (read_token(a, whole, err))
+		if (config_read_token(a, whole, err))
 			return err_wrap(err, "%s: tokenFile", path);
 	} else if (!str_empty(token) && config_set_token(a, path, token, err)) {
 		return -1;
 	}
-	if (pem_field(a, path, user, "client-certificate", PEM_CERTIFICATE, &e->cert, err) ||
-	    pem_field(a, path, user, "client-key", PEM_KEY, &e->key, err))
+	if (config_pem_field(a, path, user, "client-certificate", PEM_CERTIFICATE, &e->cert, err) ||
+	    config_pem_field(a, path, user, "client-key", PEM_KEY, &e->key, err))
 		return -1;
 	if (!e->cert != !e->key)
 		return err_set(err, ERR_INVALID,
@@ -306,8 +309,8 @@ static int read_user(struct kube_access *a, const char *path, const struct json 
 	return 0;
 }
 
-static int read_context(struct kube_access *a, const char *path, const struct json *config,
-                        const char *name, struct err *err)
+static int config_read_context(struct kube_access *a, const char *path, const struct json *config,
+                               const char *name, struct err *err)
 {
 	const struct json *context = named(config, "contexts", name, "context");
 	const char *cluster = json_str(context, "cluster"), *user = json_str(context, "user");
@@ -322,11 +325,11 @@ static int read_context(struct kube_access *a, const char *path, const struct js
 		return err_set(err, ERR_INVALID, "%s: context \"%s\": there is no user \"%s\"",
 		               path, name, user);
 	a->source = xasprintf("kubeconfig %s, context %s", path, name);
-	return read_cluster(a, path, c, err) || read_user(a, path, u, err) ? -1 : 0;
+	return config_read_cluster(a, path, c, err) || config_read_user(a, path, u, err) ? -1 : 0;
 }
 
-static int load_kubeconfig(const char *path, const char *context, struct kube_access **ret,
-                           struct err *err)
+static int config_load_kubeconfig(const char *path, const char *context, struct kube_access **ret,
+                                  struct err *err)
 {
 	struct kube_access *a AUTO(kube_access_free) = access_new();
 	char *text AUTO(free) = NULL;
@@ -343,7 +346,7 @@ static int load_kubeconfig(const char *path, const char *context, struct kube_ac
 	if (str_empty(context))
 		return err_set(err, ERR_INVALID, "kubeconfig: %s: current-context is not set",
 		               path);
-	if (read_context(a, path, config, context, err))
+	if (config_read_context(a, path, config, context, err))
 		return err_wrap(err, "kubeconfig");
 	*ret = TAKE(a);
 	return 0;
@@ -353,6 +356,6 @@ int kube_access_load(const struct kube_source *source, struct kube_access **ret,
 {
 	const char *dir = source->service_account_dir;
 	if (source->kubeconfig)
-		return load_kubeconfig(source->kubeconfig, source->context, ret, err);
-	return load_in_cluster(dir ? dir : SERVICE_ACCOUNT_DIR, ret, err);
+		return config_load_kubeconfig(source->kubeconfig, source->context, ret, err);
+	return config_load_in_cluster(dir ? dir : SERVICE_ACCOUNT_DIR, ret, err);
 }

@@ -57,7 +57,7 @@ static bool event_scan_string(struct cursor *c, struct line_span *ret)
 }
 
 /* Skips an object or array; the cursor is at its opening bracket. */
-static bool skip_nested(struct cursor *c)
+static bool event_skip_nested(struct cursor *c)
 {
 	unsigned depth = 0;
 	while (c->at < c->end) {
@@ -78,7 +78,7 @@ static bool skip_nested(struct cursor *c)
 	return false;
 }
 
-static bool skip_value(struct cursor *c)
+static bool event_skip_value(struct cursor *c)
 {
 	struct line_span ignored;
 	const char *start;
@@ -88,7 +88,7 @@ static bool skip_value(struct cursor *c)
 	if (*c->at == '"')
 		return event_scan_string(c, &ignored);
 	if (*c->at == '{' || *c->at == '[')
-		return skip_nested(c);
+		return event_skip_nested(c);
 	start = c->at;
 	while (c->at < c->end && !strchr(",}] \t\r\n", *c->at))
 		c->at++;
@@ -128,7 +128,7 @@ uint64_t kube_version_number(struct line_span version)
 	return number;
 }
 
-static bool scan_metadata(struct cursor *c, struct kube_event *e)
+static bool event_scan_metadata(struct cursor *c, struct kube_event *e)
 {
 	struct line_span name;
 	bool first = true, ok;
@@ -140,13 +140,13 @@ static bool scan_metadata(struct cursor *c, struct kube_event *e)
 		                           : line_span_eq(name, "resourceVersion")
 		                                   ? &e->resource_version
 		                                   : NULL;
-		if (wanted ? !event_scan_string(c, wanted) : !skip_value(c))
+		if (wanted ? !event_scan_string(c, wanted) : !event_skip_value(c))
 			return false;
 	}
 	return ok;
 }
 
-static bool scan_object(struct cursor *c, struct kube_event *e)
+static bool event_scan_object(struct cursor *c, struct kube_event *e)
 {
 	struct line_span name;
 	bool first = true, ok;
@@ -159,14 +159,14 @@ static bool scan_object(struct cursor *c, struct kube_event *e)
 		/* The Status of an ERROR event has metadata that is null or empty. */
 		bool into = line_span_eq(name, "metadata") && (skip_space(c), c->at < c->end) &&
 		            *c->at == '{';
-		if (into ? !scan_metadata(c, e) : !skip_value(c))
+		if (into ? !event_scan_metadata(c, e) : !event_skip_value(c))
 			return false;
 	}
 	e->object = (struct line_span) { start, (size_t)(c->at - start) };
 	return ok;
 }
 
-static bool type_of(struct line_span text, enum event_type *ret)
+static bool event_type_of(struct line_span text, enum event_type *ret)
 {
 	static const char *const names[] = { [EVENT_ADDED] = "ADDED",
 		                             [EVENT_MODIFIED] = "MODIFIED",
@@ -192,12 +192,12 @@ bool kube_event_scan(const char *line, size_t n, struct kube_event *ret)
 		return false;
 	while (next_member(&c, &first, &name, &ok)) {
 		if (line_span_eq(name, "type")     ? !event_scan_string(&c, &type)
-		    : line_span_eq(name, "object") ? !scan_object(&c, &e)
-		                                   : !skip_value(&c))
+		    : line_span_eq(name, "object") ? !event_scan_object(&c, &e)
+		                                   : !event_skip_value(&c))
 			return false;
 	}
 	skip_space(&c);
-	if (!ok || c.at != c.end || !e.object.at || !type_of(type, &e.type))
+	if (!ok || c.at != c.end || !e.object.at || !event_type_of(type, &e.type))
 		return false;
 	*ret = e;
 	return true;
@@ -226,7 +226,7 @@ bool kube_members(struct line_span object, struct kube_member *members, size_t n
 		const char *start;
 		skip_space(&c);
 		start = c.at;
-		if (!skip_value(&c))
+		if (!event_skip_value(&c))
 			return false;
 		if (wanted)
 			wanted->value = (struct line_span) { start, (size_t)(c.at - start) };
@@ -264,7 +264,7 @@ static bool event_scan_value_of(struct cursor *c, char open, char close, struct 
 	const char *start;
 	skip_space(c);
 	start = c->at;
-	if (!skip_value(c))
+	if (!event_skip_value(c))
 		return false;
 	*ret = (struct line_span) { start, (size_t)(c->at - start) };
 	if (*start == open)
@@ -296,7 +296,7 @@ bool kube_page_scan(const char *body, size_t n, const char *kind, struct kube_pa
 		    : line_span_eq(name, "metadata")
 		            ? !event_scan_value_of(&c, '{', '}', &page.metadata)
 		    : line_span_eq(name, "kind") ? !event_scan_string(&c, &list)
-		                                 : !skip_value(&c))
+		                                 : !event_skip_value(&c))
 			return false;
 	}
 	skip_space(&c);
@@ -317,7 +317,7 @@ int kube_page_next(struct kube_page *page, struct line_span *ret)
 	if (c.at == c.end)
 		return KUBE_PAGE_END;
 	ret->at = c.at;
-	if (*c.at != '{' || !skip_value(&c))
+	if (*c.at != '{' || !event_skip_value(&c))
 		return -1;
 	ret->n = (size_t)(c.at - ret->at);
 	skip_space(&c);

@@ -133,8 +133,8 @@ static bool is_unanswered(const struct http_result *r)
  * A server that hangs and one whose webhooks take their time look alike: the first attempt is given
  * up soon, and the next one, over a fresh connection, perhaps to another server, waits for longer.
  */
-static void send_once(struct kube *k, struct kube_operation *op, const char *path, bool refused,
-                      struct deadline d, struct http_result *ret)
+static void exchange_send(struct kube *k, struct kube_operation *op, const char *path, bool refused,
+                          struct deadline d, struct http_result *ret)
 {
 	struct kube_access *access = kube_config_get(k->config, refused);
 	int64_t at = monotonic_ns();
@@ -204,7 +204,7 @@ int kube_exchange(struct kube *k, struct kube_operation *op, struct deadline d,
 		int64_t at;
 		if (kube_limiter_wait(&k->limiter, d, err))
 			break;
-		send_once(k, op, path, refused, d, ret);
+		exchange_send(k, op, path, refused, d, ret);
 		pause_ms = kube_retry_ms(op->method, ret, n);
 		if (ret->end == HTTP_ANSWERED && ret->status == 401 && !refused) {
 			refused = true;

@@ -116,7 +116,7 @@ static bool ask_locked(struct kube_limiter *l, struct kube_turn *t, int64_t now)
 	return t->granted;
 }
 
-static int64_t grant_locked(struct kube_limiter *l, int64_t now)
+static int64_t limiter_grant_locked(struct kube_limiter *l, int64_t now)
 {
 	struct kube_turn *t;
 
@@ -132,7 +132,7 @@ static int64_t grant_locked(struct kube_limiter *l, int64_t now)
 	return INT64_MAX;
 }
 
-static void leave_locked(struct kube_limiter *l, struct kube_turn *t)
+static void limiter_leave_locked(struct kube_limiter *l, struct kube_turn *t)
 {
 	struct kube_turn *next;
 
@@ -156,13 +156,13 @@ bool kube_limiter_ask(struct kube_limiter *l, struct kube_turn *t, int64_t now)
 int64_t kube_limiter_grant(struct kube_limiter *l, int64_t now)
 {
 	WITH_LOCK(&l->lock);
-	return grant_locked(l, now);
+	return limiter_grant_locked(l, now);
 }
 
 void kube_limiter_leave(struct kube_limiter *l, struct kube_turn *t)
 {
 	WITH_LOCK(&l->lock);
-	leave_locked(l, t);
+	limiter_leave_locked(l, t);
 }
 
 /* ---- waiting ---- */
@@ -176,8 +176,8 @@ static void cancel_turn(void *arg)
 }
 
 /* When the thread of this turn has to wake by itself. Hands out turns when nobody else does. */
-static struct deadline wake_at_locked(struct kube_limiter *l, struct kube_turn *t,
-                                      struct deadline d)
+static struct deadline limiter_wake_at_locked(struct kube_limiter *l, struct kube_turn *t,
+                                              struct deadline d)
 {
 	int64_t now, wait;
 
@@ -187,7 +187,7 @@ static struct deadline wake_at_locked(struct kube_limiter *l, struct kube_turn *
 	if (l->keeper != t)
 		return d;
 	now = monotonic_ns();
-	wait = grant_locked(l, now);
+	wait = limiter_grant_locked(l, now);
 	if (wait < INT64_MAX && now + wait < d.at)
 		d.at = now + wait;
 	return d;
@@ -197,7 +197,7 @@ static void sleep_until_granted(struct kube_limiter *l, struct kube_turn *t, str
 {
 	WITH_LOCK(&l->lock);
 	while (!t->granted && !t->cancelled && !l->stopping && !deadline_passed(d)) {
-		struct timespec until = deadline_timespec(wake_at_locked(l, t, d));
+		struct timespec until = deadline_timespec(limiter_wake_at_locked(l, t, d));
 
 		if (!t->granted)
 			pthread_cond_clockwait(&t->called, &l->lock, CLOCK_MONOTONIC, &until);
@@ -220,7 +220,7 @@ int kube_limiter_wait(struct kube_limiter *l, struct deadline d, struct err *err
 	(void)cancel_on_set(d.cancel, NULL, NULL);
 	{
 		WITH_LOCK(&l->lock);
-		leave_locked(l, &t);
+		limiter_leave_locked(l, &t);
 		granted = t.granted;
 		stopping = l->stopping;
 	}

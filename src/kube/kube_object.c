@@ -44,9 +44,10 @@ static int parse_object(struct kube *k, const struct kube_operation *op, const c
  * One operation on one object: 0 and the answer (ret may be NULL), or `condition` when `is_met`
  * says that this is what the answer means.
  */
-static int operate(struct kube *k, struct kube_operation *op, const char *name, struct deadline d,
-                   bool (*is_met)(const struct kube_target *t, const struct http_result *r),
-                   int condition, struct json **ret, struct err *err)
+static int object_operate(struct kube *k, struct kube_operation *op, const char *name,
+                          struct deadline d,
+                          bool (*is_met)(const struct kube_target *t, const struct http_result *r),
+                          int condition, struct json **ret, struct err *err)
 {
 	struct http_result r = { 0 };
 	int rc;
@@ -72,7 +73,7 @@ static int get(struct kube *k, const struct kube_kind *kind, const char *ns, con
 		.target = { .verb = "get", .kind = kind, .ns = ns, .name = name },
 		.query = query
 	};
-	return operate(k, &op, name, d, kube_status_no_object, KUBE_ABSENT, ret, err);
+	return object_operate(k, &op, name, d, kube_status_no_object, KUBE_ABSENT, ret, err);
 }
 
 int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
@@ -147,7 +148,7 @@ int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, st
 	body = json_print(object);
 	op.body = body;
 	op.again = kube_may_come(k, kind, ns, name);
-	rc = operate(k, &op, name, d, already_exists, KUBE_EXISTS, ret, err);
+	rc = object_operate(k, &op, name, d, already_exists, KUBE_EXISTS, ret, err);
 	if (op.unanswered_at)
 		kube_indeterminate_add(&k->indeterminate, kind, ns, name, monotonic_ns(),
 		                       late_until(k, op.unanswered_at));
@@ -170,7 +171,7 @@ int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, con
 		.body = body,
 		.again = kube_may_change(k, kind, ns, name)
 	};
-	rc = operate(k, &op, name, d, kube_status_no_object, KUBE_ABSENT, ret, err);
+	rc = object_operate(k, &op, name, d, kube_status_no_object, KUBE_ABSENT, ret, err);
 	if (op.unanswered_at)
 		kube_indeterminate_add(&k->indeterminate, kind, ns, change, monotonic_ns(),
 		                       late_until(k, op.unanswered_at));
@@ -233,8 +234,9 @@ static char *delete_options(const char *uid, const char *version)
 	return json_print(options);
 }
 
-static int delete_if(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
-                     const char *uid, const char *version, struct deadline d, struct err *err)
+static int object_delete_if(struct kube *k, const struct kube_kind *kind, const char *ns,
+                            const char *name, const char *uid, const char *version,
+                            struct deadline d, struct err *err)
 {
 	KUBE_CALL(k);
 	char *body AUTO(free) = delete_options(uid, version);
@@ -264,15 +266,15 @@ static int delete_if(struct kube *k, const struct kube_kind *kind, const char *n
 int kube_delete(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
                 const char *uid, struct deadline d, struct err *err)
 {
-	return delete_if(k, kind, ns, name, uid, NULL, d, err);
+	return object_delete_if(k, kind, ns, name, uid, NULL, d, err);
 }
 
 int kube_delete_state(struct kube *k, const struct kube_kind *kind, const char *ns,
                       const struct json *state, struct deadline d, struct err *err)
 {
-	return delete_if(k, kind, ns, json_str(state, "metadata.name"),
-	                 json_str(state, "metadata.uid"),
-	                 json_str(state, "metadata.resourceVersion"), d, err);
+	return object_delete_if(k, kind, ns, json_str(state, "metadata.name"),
+	                        json_str(state, "metadata.uid"),
+	                        json_str(state, "metadata.resourceVersion"), d, err);
 }
 
 int kube_find_group(struct kube *k, const struct kube_kind *kind, struct deadline d,

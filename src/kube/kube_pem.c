@@ -64,7 +64,7 @@ static bool says_encrypted(const char *line, size_t n)
 }
 
 /* Reads lines to the block's end. */
-static void read_block(const char **at, struct block *b)
+static void pem_read_block(const char **at, struct block *b)
 {
 	const char *line;
 	bool empty = true, headers = false;
@@ -123,7 +123,7 @@ int kube_pem_check(const char *what, const char *text, enum pem_use use, struct 
 
 		if (!is_boundary(line, n, BEGIN, b.type))
 			continue;
-		read_block(&text, &b);
+		pem_read_block(&text, &b);
 		if (!is_for(&b, use)) {
 			memcpy(other, b.type, sizeof(other));
 			continue;

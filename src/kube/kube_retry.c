@@ -39,7 +39,7 @@ enum again {
 	ALWAYS,
 };
 
-static enum again of_status(int status)
+static enum again retry_of_status(int status)
 {
 	switch (status) {
 	case 429:
@@ -54,11 +54,11 @@ static enum again of_status(int status)
 	}
 }
 
-static enum again of_result(const struct http_result *result)
+static enum again retry_of_result(const struct http_result *result)
 {
 	switch (result->end) {
 	case HTTP_ANSWERED:
-		return of_status(result->status);
+		return retry_of_status(result->status);
 	case HTTP_NOT_SENT:
 		return ALWAYS;
 	case HTTP_DEADLINE:
@@ -75,7 +75,7 @@ static enum again of_result(const struct http_result *result)
 
 int kube_retry_ms(const char *method, const struct http_result *result, unsigned attempt)
 {
-	enum again again = of_result(result);
+	enum again again = retry_of_result(result);
 	unsigned attempts = result->retry_after_s > 0 ? ATTEMPTS_ASKED : ATTEMPTS;
 	if (again == NEVER || attempt >= attempts || (again == SAFE_ONLY && str_eq(method, "POST")))
 		return -1;

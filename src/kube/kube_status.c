@@ -129,7 +129,8 @@ static bool is_exceeded_quota(const struct json *status)
 	return message && strstr(message, "exceeded quota");
 }
 
-static bool applies(const struct status_rule *rule, int http_status, const struct json *status)
+static bool status_applies(const struct status_rule *rule, int http_status,
+                           const struct json *status)
 {
 	if (http_status < rule->from || http_status > rule->to)
 		return false;
@@ -149,15 +150,15 @@ static bool applies(const struct status_rule *rule, int http_status, const struc
 static const struct status_rule *rule_for(int http_status, const struct json *status)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rules); i++)
-		if (applies(&rules[i], http_status, status))
+		if (status_applies(&rules[i], http_status, status))
 			return &rules[i];
 	return NULL;
 }
 
 /* ---- texts ---- */
 
-static int set_with_hint(const struct kube_target *t, const struct status_rule *rule,
-                         const char *said, struct err *err)
+static int status_set_with_hint(const struct kube_target *t, const struct status_rule *rule,
+                                const char *said, struct err *err)
 {
 	char object[512];
 	const char *group = str_empty(t->kind->group) ? "core" : t->kind->group;
@@ -209,7 +210,7 @@ int kube_status_error_of(const struct kube_target *t, int http_status, const str
 	if (http_status == 404 && is_missing_namespace(status) &&
 	    !str_eq(t->kind->plural, "namespaces"))
 		rule = &no_namespace;
-	return set_with_hint(t, rule, said, err);
+	return status_set_with_hint(t, rule, said, err);
 }
 
 /*
@@ -222,7 +223,7 @@ static int answer_error(const struct kube_target *t, const struct http_result *r
 	static const struct status_rule unserved = { .code = ERR_PRECONDITION, .hint = HINT_GROUP };
 	struct json *status AUTO(json_free) = kube_status_parse(result);
 	if (is_page_not_found(result))
-		return set_with_hint(t, &unserved, "", err);
+		return status_set_with_hint(t, &unserved, "", err);
 	if (status || result->status < 400 || result->status > 499 || result->status == 429)
 		return kube_status_error_of(t, result->status, status, err);
 	return err_set(err, ERR_UNAVAILABLE,

@@ -177,7 +177,7 @@ static void wait_for_event(struct kube_wait *w, int64_t at)
 }
 
 /* NO_EVENT: the time is over. */
-static int text_until(struct kube_wait *w, int64_t at, struct state_text *ret, struct err *err)
+static int wait_text_until(struct kube_wait *w, int64_t at, struct state_text *ret, struct err *err)
 {
 	struct kube *k = w->watch->k;
 	struct deadline until = { .at = at };
@@ -196,18 +196,18 @@ static int text_until(struct kube_wait *w, int64_t at, struct state_text *ret, s
 }
 
 /* kube_wait_next() with the state's text instead of its tree. */
-static int next_text(struct kube_wait *w, struct deadline d, struct state_text *ret,
-                     struct err *err)
+static int wait_next_text(struct kube_wait *w, struct deadline d, struct state_text *ret,
+                          struct err *err)
 {
 	int64_t rest_at = monotonic_ns() + REST_AFTER_NS;
 	int rc;
 	begin_asking(w);
-	rc = text_until(w, rest_at < d.at ? rest_at : d.at, ret, err);
+	rc = wait_text_until(w, rest_at < d.at ? rest_at : d.at, ret, err);
 	if (rc == NO_EVENT && rest_at < d.at) {
 		if (w->on_rest)
 			w->on_rest(w->on_rest_arg);
 		thread_rest();
-		rc = text_until(w, d.at, ret, err);
+		rc = wait_text_until(w, d.at, ret, err);
 	}
 	if (rc != NO_EVENT)
 		return rc;
@@ -254,7 +254,7 @@ static int next_parsed(struct kube_wait *w, struct deadline d, struct json **ret
 {
 	for (;;) {
 		struct state_text state = { 0 };
-		int rc = next_text(w, d, &state, err);
+		int rc = wait_next_text(w, d, &state, err);
 		if (rc)
 			return rc;
 		if (parse(w, &state, ret))

@@ -20,7 +20,7 @@ static void watch_set_unclear(struct kube_watch *w, const char *why)
 }
 
 /* The server ends a watch with a Status: 410 when it no longer has the resume point. */
-static void error_event(struct kube_watch *w, const struct kube_event *e)
+static void watch_error_event(struct kube_watch *w, const struct kube_event *e)
 {
 	struct json *status AUTO(json_free) = NULL;
 	const struct kube_target t = { .verb = "watch", .kind = &w->kind, .ns = w->ns };
@@ -53,7 +53,7 @@ static void advance(struct kube_watch *w, struct line_span version)
 
 /* The objects that exist have no order among them: the resume point is known behind the last one.
  */
-static void filling_event(struct kube_watch *w, const struct kube_event *e)
+static void watch_filling_event(struct kube_watch *w, const struct kube_event *e)
 {
 	switch (watch_all_filled(w, e)) {
 	case FILL_NOT_SERVED:
@@ -69,7 +69,7 @@ static void filling_event(struct kube_watch *w, const struct kube_event *e)
 	}
 }
 
-static void line_event(struct kube_watch *w)
+static void watch_line_event(struct kube_watch *w)
 {
 	struct kube_event e;
 	metric_add(METRIC_WATCH_EVENTS, 1, LABELS(w->kind.plural));
@@ -80,11 +80,11 @@ static void line_event(struct kube_watch *w)
 		return;
 	}
 	if (e.type == EVENT_ERROR) {
-		error_event(w, &e);
+		watch_error_event(w, &e);
 		return;
 	}
 	if (w->follow && w->follow->filling) {
-		filling_event(w, &e);
+		watch_filling_event(w, &e);
 		return;
 	}
 	if (e.type == EVENT_BOOKMARK && watch_is_refuted(w, e.resource_version)) {
@@ -100,7 +100,7 @@ static void line_event(struct kube_watch *w)
 static void line_end(struct kube_watch *w)
 {
 	if (w->line.len > 0)
-		line_event(w);
+		watch_line_event(w);
 	if (w->line.cap > LINE_KEEP)
 		str_clear(&w->line);
 	else

@@ -56,7 +56,7 @@ static bool is_doubtful(const struct reading *reading, const struct http_result 
 	return reading->number <= w->refused;
 }
 
-static void read_result(const struct reading *reading, const struct http_result *r)
+static void watch_read_result(const struct reading *reading, const struct http_result *r)
 {
 	struct kube_watch *w = reading->w;
 	const char *name = reading->name;
@@ -111,7 +111,7 @@ static void read_result(const struct reading *reading, const struct http_result 
 	               monotonic_ns() + (kube_asked_ms(r) + ms) * NS_PER_MS);
 }
 
-static void read_done(void *arg, struct http_result *r)
+static void watch_read_done(void *arg, struct http_result *r)
 {
 	struct reading *reading = arg;
 	struct kube_watch *w = reading->w;
@@ -120,20 +120,20 @@ static void read_done(void *arg, struct http_result *r)
 	w->reads_under_way--;
 	kube_trim_soon(w->k, r->body_n);
 	if (!cancelled)
-		read_result(reading, r);
+		watch_read_result(reading, r);
 	free(reading->name);
 	free(reading);
 	if (!cancelled && watch_is_live(w))
 		watch_reads_start(w);
 }
 
-static void read_start(struct kube_watch *w, char *name, bool resync)
+static void watch_read_start(struct kube_watch *w, char *name, bool resync)
 {
 	struct reading *reading = xcalloc(1, sizeof(*reading));
 	char *path AUTO(free) = kube_path(&w->kind, w->ns, name);
 	struct http_request q = { .path = path,
 		                  .deadline_at = kube_attempt_end(w->k),
-		                  .on_done = read_done,
+		                  .on_done = watch_read_done,
 		                  .arg = reading };
 	reading->w = w;
 	reading->number = ++w->reads;
@@ -157,7 +157,7 @@ void watch_reads_start(struct kube_watch *w)
 	if (w->read_pause.set)
 		return;
 	while ((name = next_unread(w)))
-		read_start(w, name, false);
+		watch_read_start(w, name, false);
 }
 
 /* ---- resync ---- */
@@ -189,7 +189,7 @@ static void resync_tick(void *arg)
 	struct kube_watch *w = arg;
 	char *name;
 	for (int i = 0; i < RESYNC_PER_TICK && (name = next_resync(w)); i++)
-		read_start(w, name, true);
+		watch_read_start(w, name, true);
 	watch_resync_start(w);
 }
 

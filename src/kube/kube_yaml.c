@@ -44,7 +44,7 @@ static bool is_integer(const char *text, int64_t *ret)
 }
 
 /* NULL: the text contains a NUL, so its reader would take it for a shorter text. */
-static char *scalar_text(const struct conversion *c, const yaml_node_t *node)
+static char *yaml_scalar_text(const struct conversion *c, const yaml_node_t *node)
 {
 	const char *at = (const char *)node->data.scalar.value,
 		   *end = at + node->data.scalar.length;
@@ -61,7 +61,8 @@ static char *scalar_text(const struct conversion *c, const yaml_node_t *node)
 	return str_take(&text);
 }
 
-static struct json *scalar(const struct conversion *c, const yaml_node_t *node, const char *text)
+static struct json *yaml_scalar(const struct conversion *c, const yaml_node_t *node,
+                                const char *text)
 {
 	int64_t number;
 
@@ -77,8 +78,8 @@ static struct json *scalar(const struct conversion *c, const yaml_node_t *node, 
 }
 
 /* `lines` NULL: they are not wanted. */
-static int convert(struct conversion *c, int index, int depth, struct json **ret,
-                   struct json *lines, struct err *err);
+static int yaml_convert(struct conversion *c, int index, int depth, struct json **ret,
+                        struct json *lines, struct err *err);
 
 static int convert_sequence(struct conversion *c, const yaml_node_t *node, int depth,
                             struct json **ret, struct err *err)
@@ -87,7 +88,7 @@ static int convert_sequence(struct conversion *c, const yaml_node_t *node, int d
 	for (const yaml_node_item_t *i = node->data.sequence.items.start;
 	     i < node->data.sequence.items.top; i++) {
 		struct json *item;
-		if (convert(c, *i, depth + 1, &item, NULL, err))
+		if (yaml_convert(c, *i, depth + 1, &item, NULL, err))
 			return -1;
 		json_append(array, item);
 	}
@@ -95,8 +96,8 @@ static int convert_sequence(struct conversion *c, const yaml_node_t *node, int d
 	return 0;
 }
 
-static int convert_mapping(struct conversion *c, const yaml_node_t *node, int depth,
-                           struct json **ret, struct json *lines, struct err *err)
+static int yaml_convert_mapping(struct conversion *c, const yaml_node_t *node, int depth,
+                                struct json **ret, struct json *lines, struct err *err)
 {
 	struct json *object AUTO(json_free) = json_object();
 	for (const yaml_node_pair_t *p = node->data.mapping.pairs.start;
@@ -104,7 +105,7 @@ static int convert_mapping(struct conversion *c, const yaml_node_t *node, int de
 		const yaml_node_t *key = yaml_document_get_node(c->document, p->key);
 		struct json *value, *line = NULL;
 		char *name AUTO(free) =
-			key && key->type == YAML_SCALAR_NODE ? scalar_text(c, key) : NULL;
+			key && key->type == YAML_SCALAR_NODE ? yaml_scalar_text(c, key) : NULL;
 		if (!name)
 			return err_set(err, ERR_INVALID, "%s: line %zu: a key is not a string",
 			               c->what, node->start_mark.line + 1);
@@ -114,7 +115,7 @@ static int convert_mapping(struct conversion *c, const yaml_node_t *node, int de
 			               *name ? "is there twice" : "has no name");
 		if (lines)
 			json_set(lines, name, line = line_of(key));
-		if (convert(c, p->value, depth + 1, &value, line, err))
+		if (yaml_convert(c, p->value, depth + 1, &value, line, err))
 			return -1;
 		json_set(object, name, value);
 	}
@@ -122,8 +123,8 @@ static int convert_mapping(struct conversion *c, const yaml_node_t *node, int de
 	return 0;
 }
 
-static int convert(struct conversion *c, int index, int depth, struct json **ret,
-                   struct json *lines, struct err *err)
+static int yaml_convert(struct conversion *c, int index, int depth, struct json **ret,
+                        struct json *lines, struct err *err)
 {
 	const yaml_node_t *node = yaml_document_get_node(c->document, index);
 	char *text AUTO(free) = NULL;
@@ -131,16 +132,16 @@ static int convert(struct conversion *c, int index, int depth, struct json **ret
 		return err_set(err, ERR_INVALID, "%s: nested too deeply or too large", c->what);
 	switch (node->type) {
 	case YAML_SCALAR_NODE:
-		text = scalar_text(c, node);
+		text = yaml_scalar_text(c, node);
 		if (!text)
 			return err_set(err, ERR_INVALID, "%s: line %zu: a text has a NUL", c->what,
 			               node->start_mark.line + 1);
-		*ret = scalar(c, node, text);
+		*ret = yaml_scalar(c, node, text);
 		return 0;
 	case YAML_SEQUENCE_NODE:
 		return convert_sequence(c, node, depth, ret, err);
 	case YAML_MAPPING_NODE:
-		return convert_mapping(c, node, depth, ret, lines, err);
+		return yaml_convert_mapping(c, node, depth, ret, lines, err);
 	case YAML_NO_NODE:
 	default:
 		return err_set(err, ERR_INVALID, "%s: an empty node", c->what);
@@ -181,8 +182,8 @@ static int check_last(const char *what, yaml_parser_t *parser, struct err *err)
 	return more ? err_set(err, ERR_INVALID, "%s: has several documents (---)", what) : 0;
 }
 
-static int parse(const char *what, const char *text, size_t n, bool object, struct json **ret,
-                 struct json *lines, struct err *err)
+static int yaml_parse(const char *what, const char *text, size_t n, bool object, struct json **ret,
+                      struct json *lines, struct err *err)
 {
 	yaml_parser_t parser;
 	yaml_document_t document;
@@ -203,7 +204,7 @@ static int parse(const char *what, const char *text, size_t n, bool object, stru
 		return rc;
 	}
 	rc = yaml_document_get_root_node(&document)
-	             ? convert(&c, 1, 0, &tree, lines, err)
+	             ? yaml_convert(&c, 1, 0, &tree, lines, err)
 	             : err_set(err, ERR_INVALID, "%s: is empty", what);
 	yaml_document_delete(&document);
 	if (!rc && object)
@@ -217,13 +218,13 @@ static int parse(const char *what, const char *text, size_t n, bool object, stru
 int kube_yaml_parse(const char *what, const char *text, size_t n, struct json **ret,
                     struct err *err)
 {
-	return parse(what, text, n, false, ret, NULL, err);
+	return yaml_parse(what, text, n, false, ret, NULL, err);
 }
 
 int kube_yaml_parse_object(const char *what, const char *text, size_t n, struct json **ret,
                            struct err *err)
 {
-	return parse(what, text, n, true, ret, NULL, err);
+	return yaml_parse(what, text, n, true, ret, NULL, err);
 }
 
 int kube_yaml_parse_lined(const char *what, const char *text, size_t n, struct json **ret,
@@ -231,7 +232,7 @@ int kube_yaml_parse_lined(const char *what, const char *text, size_t n, struct j
 {
 	struct json *lines AUTO(json_free) = json_object();
 
-	if (parse(what, text, n, true, ret, lines, err))
+	if (yaml_parse(what, text, n, true, ret, lines, err))
 		return -1;
 	*ret_lines = TAKE(lines);
 	return 0;
