@@ -1,62 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One watch per collection: the state machine on the HTTP engine's thread. What the lines of a
- * stream say is in kube_watch_events.c, what others see of a watch in kube_watch_state.c.
- *
- * Theory of operation. A list of one object gives a resourceVersion, the resume point; a stream
- * from there brings every change, in order. A stream that ends is opened again behind the last
- * event that came, so nothing is missed. When the server no longer has that resume point, or a line
- * cannot be read, it starts again with a list, and the objects that somebody waits for, no others,
- * are read, a few at a time (kube_watch_read.c).
- *
- * A stream resumes at the resume point without a check only if the server itself has ended the
- * previous stream. After any other end the server's data may have been replaced by older data
- * (kube_resume_point.c): a list of one object is read first, and if its version is lower than the
- * resume point, all objects are listed again.
- *
- *   phase      what happens                                          next phase
- *   IDLE       somebody waits or follows                             LISTING
- *   LISTING    the list came: live from here on                      OPENING
- *              the check of a resume point came, and is not lower           OPENING
- *              the check of a resume point came, lower: no longer live      LISTING
- *              a page came, and there is another (a follower)        LISTING
- *              failure                                               PAUSED, see below
- *   OPENING    the answer begins with 2xx                            STREAMING
- *              410: RESUME_EXPIRED                                    as an expired STREAMING
- *              failure                                               PAUSED, see below
- *   STREAMING  it ends after HEALTHY_MS, or the first time           OPENING, or the check
- *              it ends early again                                   PAUSED, AWAY
- *              RESUME_EXPIRED (410), not relisted: no longer live     LISTING
- *              RESUME_EXPIRED, relisted: no longer live               as an end, but LISTING
- *              RESUME_UNCLEAR (another ERROR, an unusable line)       PAUSED, AWAY; no longer live
- *              RESUME_REVERTED (a bookmark or an answer is lower)     as RESUME_EXPIRED
- *   OPENING or STREAMING, its connection was retired, or no answer   LISTING: the check
- *              began in the time that any request has
- *   PAUSED     the time is over: live                                LISTING: the check
- *              the time is over: not live                            LISTING
- *              the time is over, TOLD, nobody waits                  IDLE
- *              AWAY, and a caller's request was answered             as when the time is over
- *              TOLD, somebody asks, HOPELESS_MS since the last try   LISTING
- *   OPENING    of a full stream: 400 or 422                          LISTING, by pages
- *   OPENING or STREAMING, of a full stream whose time is over        LISTING, by pages
- *   STREAMING  of a full stream: the end of the objects, live        STREAMING
- *   any        LISTING or OPENING, APART_MS not over since the last  PAUSED until then
- *   any        the client stops                                      IDLE
- *
- *   failure of LISTING or OPENING            pause                     trouble
- *   401, the first since a success           none                      as before
- *   401 again, 403, not served: the first    mistake_ms                as before
- *   no answer                                backoff                   AWAY
- *   429, 5xx, what a proxy says, no list     Retry-After and backoff   BUSY
- *   anything else (403, no such API group)   backoff from HOPELESS_MS  TOLD, no longer live
- *
- * With a follower (kube_follow.h) LISTING reads all objects. Where the server serves it that is no
- * list but a full stream, which is OPENING and then STREAMING: it begins with all objects, and is
- * not live until the last of them has come. When it ends before, the next phase is LISTING again;
- * kube_watch_all.c decides between it and pages.
- *
- * After RESUME_TRIES failures and pauses in a row a further failure ends `live`: perhaps the server
- * cannot serve this resume point (it is another server, or restored from a backup).
+ * One watch per collection, on the HTTP engine's thread: finds out which event of the state machine
+ * has happened, and executes the actions that its table (kube_watch_table.c) has for it.
+ * docs/watch.md has the theory of operation. What the lines of a stream say is in
+ * kube_watch_events.c, what others see of a watch in kube_watch_state.c.
  *
  * Everything here runs on the engine's thread but watch_for() and kube_watches_stop(); fields
  * marked so in kube_watch.h are under the client's lock.
@@ -72,18 +19,13 @@
 #include "common/mem.h"
 #include "common/metric.h"
 
-#define HEALTHY_MS 1000  /* a stream that lived so long was no failure */
-#define APART_MS 200     /* between two lists, or two streams, whatever the server says */
-#define HOPELESS_MS 1000 /* the first pause after an error that does not pass */
-#define RESUME_TRIES 3   /* failures in a row before the resume point is given up */
+#define HEALTHY_MS 1000 /* a stream that lived so long was no failure */
+#define APART_MS 200    /* between two lists, or two streams, whatever the server says */
+#define LONG_MS 1000    /* the first pause after an error that does not pass */
+#define RESUME_TRIES 3  /* failures in a row before the resume point is given up */
 
 static void watch_run(void *arg);
-static void list_start(struct kube_watch *w);
-static void list_ask(struct kube_watch *w);
-static void check_start(struct kube_watch *w);
-static void stream_start(struct kube_watch *w);
-static void full_stream_ask(struct kube_watch *w);
-static void pause_over(void *arg);
+static void watch_pause_end(void *arg);
 
 /* ---- life ---- */
 
@@ -99,8 +41,9 @@ static struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind
 		                       .kind = xstrdup(kind->kind) };
 	w->ns = xstrdup_or_null(ns);
 	str_init(&w->line, LIMIT_HTTP_WATCH_LINE);
-	w->pause = (struct http_timer) { .fn = pause_over, .arg = w };
+	w->pause = (struct http_timer) { .fn = watch_pause_end, .arg = w };
 	w->run = watch_run;
+	w->state = WATCH_IDLE;
 	w->closed_at = monotonic_ns();
 	watch_reads_init(w);
 	return w;
@@ -145,37 +88,193 @@ void kube_watches_free(struct kube *k)
 	}
 }
 
-static bool somebody_waits(struct kube_watch *w)
+/* ---- requests ---- */
+
+struct watch_failure {
+	struct err err;
+	int asked_ms; /* Retry-After */
+};
+static void watch_handle(struct kube_watch *w, enum watch_event event,
+                         const struct watch_failure *f);
+static void watch_list_done(void *arg, struct http_result *r);
+static bool stream_bytes(void *arg, const char *bytes, size_t n);
+static void watch_stream_done(void *arg, struct http_result *r);
+
+static void pause_for(struct kube_watch *w, int ms)
 {
+	w->state = WATCH_PAUSED;
+	http_timer_set(w->k->http, &w->pause, monotonic_ns() + ms * NS_PER_MS);
+}
+
+/* Another list or stream so soon after the last of its kind: pauses until it is allowed. */
+static bool is_too_soon(struct kube_watch *w, int64_t last)
+{
+	int64_t ms = (monotonic_ns() - last) / NS_PER_MS;
+	if (last == 0 || ms >= APART_MS)
+		return false;
+	pause_for(w, APART_MS - (int)ms);
+	return true;
+}
+
+static void list_send(struct kube_watch *w, enum watch_state state, const char *query)
+{
+	char *collection AUTO(free) = kube_path(&w->kind, w->ns, NULL);
+	char *path AUTO(free) = xasprintf("%s%s", collection, query);
+	struct http_request q = { .path = path,
+		                  .deadline_at = kube_attempt_end(w->k),
+		                  .on_done = watch_list_done,
+		                  .arg = w };
+	http_timer_clear(w->k->http, &w->pause);
+	w->state = state;
+	w->tried_at = w->listed_at = monotonic_ns();
+	(void)kube_get_start(w->k, &q, w->reread_credentials);
+}
+
+static void list_request(struct kube_watch *w)
+{
+	char *query AUTO(free) = w->follow ? watch_all_page_query(w) : xstrdup("?limit=1");
+	list_send(w, WATCH_LISTING, query);
+}
+
+/* `from` is the part of the query that says where the stream begins. */
+static void watch_stream_request(struct kube_watch *w, const char *from)
+{
+	struct kube *k = w->k;
+	unsigned base = (unsigned)k->tuning.watch_timeout_s;
+	char *collection AUTO(free) = kube_path(&w->kind, w->ns, NULL);
+	char *path AUTO(free) =
+		xasprintf("%s?watch=1&allowWatchBookmarks=true&%s&timeoutSeconds=%u", collection,
+	                  from, base + arc4random_uniform(base / 4 + 1));
+	struct http_request q = { .path = path,
+		                  .stream = true,
+		                  .silence_ms = k->tuning.watch_silence_ms,
+		                  .open_ms = k->tuning.attempt_ms,
+		                  .on_bytes = stream_bytes,
+		                  .on_done = watch_stream_done,
+		                  .arg = w };
+	http_timer_clear(k->http, &w->pause);
+	w->state = WATCH_OPENING;
+	w->tried_at = w->streamed_at = monotonic_ns();
+	w->resume = RESUME_KNOWN;
+	str_reset(&w->line);
+	w->stream = kube_get_start(w->k, &q, w->reread_credentials);
+}
+
+/* Replaces a list: there is no resume point, the stream brings all objects. */
+static void full_stream_request(struct kube_watch *w)
+{
+	w->listed_at = monotonic_ns();
+	watch_all_fill(w);
+	watch_stream_request(w, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
+}
+
+/* WATCH_START */
+static void watch_start(struct kube_watch *w)
+{
+	bool live = watch_is_live(w), stream = live && !w->unverified;
+	char *from AUTO(free) = xasprintf("resourceVersion=%s", w->version);
+	assert(!stream || (w->version[0] && w->trouble != TROUBLE_PERMANENT));
+	if (is_too_soon(w, stream ? w->streamed_at : w->listed_at))
+		return;
+	if (stream)
+		watch_stream_request(w, from);
+	else if (live)
+		list_send(w, WATCH_VERIFYING, "?limit=1");
+	else if (watch_all_by_stream(w))
+		full_stream_request(w);
+	else
+		list_request(w);
+}
+
+/* ---- the state machine ---- */
+
+static void watch_report(struct kube_watch *w, const struct err *err)
+{
+	watch_all_refused(w, err->msg);
 	WITH_LOCK(&w->k->lock);
-	return w->waits.first != NULL || w->follow;
+	waits_notify_error(&w->waits, err);
 }
 
-/* The pause is for a server that is away, and a caller's request has just been answered. */
-static bool server_is_back(const struct kube_watch *w)
+static void give_up(struct kube_watch *w)
 {
-	return w->phase == WATCH_PAUSED && w->trouble == TROUBLE_UNREACHABLE &&
-	       atomic_load(&w->k->answered_at) > w->tried_at;
+	if (w->failures < RESUME_TRIES)
+		return;
+	watch_end_live(w);
+	watch_all_restart(w);
 }
 
-/* The pause is for an error that was told, and somebody asks: perhaps it has been put right. */
-static bool may_be_repaired(const struct kube_watch *w)
+static void watch_act(struct kube_watch *w, unsigned actions, const struct watch_failure *f)
 {
-	return w->phase == WATCH_PAUSED && w->trouble == TROUBLE_PERMANENT &&
-	       monotonic_ns() - w->tried_at > HOPELESS_MS * NS_PER_MS;
+	if (actions & WATCH_END_LIVE)
+		watch_end_live(w);
+	if (actions & WATCH_GIVE_UP)
+		give_up(w);
+	if (actions & WATCH_REPORT)
+		watch_report(w, &f->err);
+	if (actions & WATCH_CANCEL) {
+		w->resume = RESUME_REVERTED;
+		http_cancel(w->k->http, w->stream);
+	}
+	if (actions & WATCH_SET_OPEN) {
+		w->opened_at = monotonic_ns();
+		w->reread_credentials = w->asked_again = false;
+		watch_set_open(w);
+	}
+	if (actions & (WATCH_COUNT | WATCH_BACKOFF | WATCH_BACKOFF_LONG))
+		w->failures++;
+	w->relisted |= (actions & WATCH_RELIST) != 0;
+	w->reread_credentials |= (actions & WATCH_REREAD) != 0;
+	w->asked_again |= (actions & WATCH_REPEAT) != 0;
+	if (actions & WATCH_BEGIN_LIVE)
+		watch_begin_live(w);
 }
+
+static int pause_ms(const struct kube_watch *w, unsigned actions, const struct watch_failure *f)
+{
+	const struct kube_tuning *t = &w->k->tuning;
+	if (actions & WATCH_REPEAT)
+		return t->mistake_ms;
+	if (actions & WATCH_BACKOFF_LONG)
+		return kube_backoff_ms(w->failures, LONG_MS, t->watch_backoff_most_ms);
+	if (actions & WATCH_BACKOFF)
+		return (f ? f->asked_ms : 0) +
+		       kube_backoff_ms(w->failures, t->watch_backoff_ms, t->watch_backoff_most_ms);
+	return 0;
+}
+
+/* f may be NULL when the event is no failure of a list or stream. */
+static void watch_handle(struct kube_watch *w, enum watch_event event,
+                         const struct watch_failure *f)
+{
+	const struct watch_step *s = watch_step_of(w->state, event);
+	assert(s->next != WATCH_NONE);
+	if (s->trouble != TROUBLE_NONE)
+		w->trouble = s->trouble;
+	watch_act(w, s->actions, f);
+	if (s->next == WATCH_START)
+		watch_start(w);
+	else if (s->next == WATCH_LISTING)
+		list_request(w);
+	else if (s->next == WATCH_PAUSED)
+		pause_for(w, pause_ms(w, s->actions, f));
+	else if (s->next != WATCH_STAY)
+		w->state = s->next;
+	if ((s->actions & WATCH_READ) && watch_is_live(w))
+		watch_reads_start(w);
+}
+
+/* ---- events: callers, pauses, failures ---- */
 
 /*
- * An answer has refuted the resume point. A pause or a check ends by itself, a stream is cancelled;
- * a list follows.
+ * The server was unreachable, and a caller's request has just been answered; or an error was
+ * reported, and its cause may have been removed.
  */
-static void revert(struct kube_watch *w)
+static bool may_retry(const struct kube_watch *w)
 {
-	watch_end_live(w);
-	if (w->phase != WATCH_OPENING && w->phase != WATCH_STREAMING)
-		return;
-	w->resume = RESUME_REVERTED;
-	http_cancel(w->k->http, w->stream);
+	if (w->trouble == TROUBLE_UNREACHABLE)
+		return atomic_load(&w->k->answered_at) > w->tried_at;
+	return w->trouble == TROUBLE_PERMANENT &&
+	       monotonic_ns() - w->tried_at > LONG_MS * NS_PER_MS;
 }
 
 /* A wait was opened, a caller asks for its object, or an answer has refuted the resume point. */
@@ -188,114 +287,60 @@ static void watch_run(void *arg)
 	}
 	watch_resync_start(w);
 	if (watch_consume_refuted(w))
-		revert(w);
-	if (w->phase == WATCH_IDLE || may_be_repaired(w))
-		list_start(w);
-	else if (server_is_back(w))
-		pause_over(w);
-	else if (watch_is_live(w))
-		watch_reads_start(w);
+		watch_handle(w, WATCH_ON_REFUTED, NULL);
+	watch_handle(w, w->state == WATCH_PAUSED && may_retry(w) ? WATCH_ON_RETRY : WATCH_ON_DEMAND,
+	             NULL);
 }
 
-/* ---- pauses and failures ---- */
-
-static void pause_for(struct kube_watch *w, int ms)
+void watch_filled(struct kube_watch *w)
 {
-	w->phase = WATCH_PAUSED;
-	http_timer_set(w->k->http, &w->pause, monotonic_ns() + ms * NS_PER_MS);
+	watch_handle(w, WATCH_ON_FILLED, NULL);
 }
 
-static void go_on(struct kube_watch *w)
+static bool is_used(struct kube_watch *w)
 {
-	if (!watch_is_live(w))
-		list_start(w);
-	else if (w->unverified)
-		check_start(w);
-	else
-		stream_start(w);
+	WITH_LOCK(&w->k->lock);
+	return w->waits.first != NULL || w->follow;
 }
 
-static void pause_over(void *arg)
+static void watch_pause_end(void *arg)
 {
 	struct kube_watch *w = arg;
-	assert(w->phase == WATCH_PAUSED);
-	if (w->trouble == TROUBLE_PERMANENT && !somebody_waits(w))
-		w->phase = WATCH_IDLE;
-	else
-		go_on(w);
+	bool unused = w->trouble == TROUBLE_PERMANENT && !is_used(w);
+	watch_handle(w, unused ? WATCH_ON_UNUSED : WATCH_ON_PAUSE_END, NULL);
 }
 
-/* Another list or stream so soon behind the last of its kind: pauses until it may be. */
-static bool is_too_soon(struct kube_watch *w, int64_t last)
+static enum watch_event failure_event(const struct kube_watch *w, const struct http_result *r,
+                                      const struct err *err)
 {
-	int64_t ms = (monotonic_ns() - last) / NS_PER_MS;
-	if (last == 0 || ms >= APART_MS)
-		return false;
-	pause_for(w, APART_MS - (int)ms);
-	return true;
-}
-
-static void backoff(struct kube_watch *w, int first_ms, int asked_ms)
-{
-	int ms = kube_backoff_ms(++w->failures, first_ms, w->k->tuning.watch_backoff_most_ms);
-	pause_for(w, asked_ms + ms);
-}
-
-/* What may be a mistake of the server is asked for a second time before it is told. */
-static bool is_doubtful(const struct kube_watch *w, const struct http_result *r)
-{
-	return kube_status_may_be_mistaken(r) && w->trouble != TROUBLE_PERMANENT && !w->asked_again;
-}
-
-static enum watch_trouble trouble_of(const struct http_result *r, const struct err *err)
-{
-	if (r->end != HTTP_ANSWERED)
-		return TROUBLE_UNREACHABLE;
-	return kube_passes_by_itself(err) ? TROUBLE_BUSY : TROUBLE_PERMANENT;
-}
-
-static void watch_report_error(struct kube_watch *w, const struct err *err)
-{
-	watch_all_refused(w, err->msg);
-	WITH_LOCK(&w->k->lock);
-	waits_end_live(&w->waits);
-	waits_notify_error(&w->waits, err);
+	bool answered = r->end == HTTP_ANSWERED;
+	if (answered && r->status == 401 && !w->reread_credentials)
+		return WATCH_ON_UNAUTHORIZED;
+	if (kube_status_may_be_mistaken(r) && w->trouble != TROUBLE_PERMANENT && !w->asked_again)
+		return WATCH_ON_MISTAKE;
+	if (!answered)
+		return WATCH_ON_UNREACHABLE;
+	return kube_passes_by_itself(err) ? WATCH_ON_BUSY : WATCH_ON_PERMANENT;
 }
 
 /* A list or a stream that did not come about. */
 static void watch_failed(struct kube_watch *w, const char *verb, const struct http_result *r)
 {
 	const struct kube_target t = { .verb = verb, .kind = &w->kind, .ns = w->ns };
-	struct err err = ERR_INIT;
-	if (r->end == HTTP_ANSWERED && r->status == 401 && !w->reread_credentials) {
-		w->reread_credentials = true;
-		pause_for(w, 0);
-		return;
+	struct watch_failure f = { .err = ERR_INIT, .asked_ms = kube_asked_ms(r) };
+	enum watch_event event;
+	kube_target_failed(w->k, &t, r, &f.err);
+	event = failure_event(w, r, &f.err);
+	if (event != WATCH_ON_UNAUTHORIZED) {
+		watch_set_down(w, f.err.msg);
+		log_limited(LOG_WARNING, 30, "%s; trying again", f.err.msg);
 	}
-	kube_target_failed(w->k, &t, r, &err);
-	watch_set_down(w, err.msg);
-	log_limited(LOG_WARNING, 30, "%s; trying again", err.msg);
-	if (is_doubtful(w, r)) {
-		w->asked_again = true;
-		pause_for(w, w->k->tuning.mistake_ms);
-		return;
-	}
-	w->trouble = trouble_of(r, &err);
-	if (w->trouble == TROUBLE_PERMANENT) {
-		watch_report_error(w, &err);
-		backoff(w, HOPELESS_MS, 0);
-		return;
-	}
-	if (w->failures >= RESUME_TRIES) {
-		watch_end_live(w);
-		watch_all_restart(w);
-	}
-	backoff(w, w->k->tuning.watch_backoff_ms, kube_asked_ms(r));
+	watch_handle(w, event, &f);
 }
 
-/* ---- list ---- */
+/* ---- events: lists ---- */
 
-/* Takes the server's version from the answer to a list; *ret is malloc'ed. False: not a list. */
+/* The server's version, from the answer to a list; *ret is malloc'ed. False: not a list. */
 static bool watch_parse_version(const struct kube_watch *w, const struct http_result *r, char **ret)
 {
 	struct json *metadata AUTO(json_free) = NULL;
@@ -313,153 +358,77 @@ static bool watch_parse_version(const struct kube_watch *w, const struct http_re
 	return true;
 }
 
-/* True: there is nobody to tell all objects to, or this was the last page of them. */
-static bool watch_consume_page(struct kube_watch *w, const struct http_result *r)
+static void list_verified(struct kube_watch *w, struct line_span version)
 {
-	enum watch_page page = w->follow ? watch_all_page(w, r) : PAGE_LAST;
-	if (page == PAGE_NOT_THE_LAST)
-		list_ask(w);
-	else if (page == PAGE_UNUSABLE)
-		watch_failed(w, "list", r);
-	return page == PAGE_LAST;
-}
-
-/* Resumes at the resume point, or lists all objects if the server is at an earlier version. */
-static void resume_point_checked(struct kube_watch *w, struct line_span version)
-{
+	bool reverted = watch_is_reverted(w, version);
 	w->unverified = false;
-	if (watch_is_reverted(w, version)) {
+	if (reverted)
 		metric_add(METRIC_WATCH_RESTARTS, 1, LABELS(w->kind.plural, "reverted"));
-		watch_end_live(w);
-	}
-	go_on(w);
+	watch_handle(w, reverted ? WATCH_ON_REVERTED : WATCH_ON_VERIFIED, NULL);
 }
 
-static void list_done(void *arg, struct http_result *r)
+static void list_received(struct kube_watch *w, const struct http_result *r,
+                          struct line_span version)
+{
+	enum watch_page page;
+	watch_set_version(w, version);
+	page = w->follow ? watch_all_page(w, r) : PAGE_LAST;
+	if (page == PAGE_UNUSABLE)
+		watch_failed(w, "list", r);
+	else
+		watch_handle(w, page == PAGE_LAST ? WATCH_ON_LISTED : WATCH_ON_PAGE, NULL);
+}
+
+static void watch_list_done(void *arg, struct http_result *r)
 {
 	struct kube_watch *w = arg;
 	char *version AUTO(free) = NULL;
-	assert(w->phase == WATCH_LISTING);
 	kube_count("list", &w->kind, w->listed_at, r);
 	if (r->end == HTTP_CANCELLED) {
-		w->phase = WATCH_IDLE;
-		return;
-	}
-	if (r->end != HTTP_ANSWERED || r->status != 200 || !watch_parse_version(w, r, &version)) {
-		if (!w->verifying && watch_all_page_failed(w, r))
-			list_ask(w);
+		watch_handle(w, WATCH_ON_CANCELLED, NULL);
+	} else if (r->end == HTTP_ANSWERED && r->status == 200 &&
+	           watch_parse_version(w, r, &version)) {
+		struct line_span span = { version, strlen(version) };
+		if (w->state == WATCH_VERIFYING)
+			list_verified(w, span);
 		else
-			watch_failed(w, "list", r);
-		return;
-	}
-	if (w->verifying) {
-		resume_point_checked(w, (struct line_span) { version, strlen(version) });
-		return;
-	}
-	watch_set_version(w, (struct line_span) { version, strlen(version) });
-	if (watch_consume_page(w, r)) {
-		watch_begin_live(w);
-		stream_start(w);
-		watch_reads_start(w);
+			list_received(w, r, span);
+	} else if (w->state == WATCH_LISTING && watch_all_page_failed(w, r)) {
+		watch_handle(w, WATCH_ON_PAGE, NULL);
+	} else {
+		watch_failed(w, "list", r);
 	}
 }
 
-static void list_send(struct kube_watch *w, const char *query)
-{
-	char *collection AUTO(free) = kube_path(&w->kind, w->ns, NULL);
-	char *path AUTO(free) = xasprintf("%s%s", collection, query);
-	struct http_request q = {
-		.path = path, .deadline_at = kube_attempt_end(w->k), .on_done = list_done, .arg = w
-	};
-	http_timer_clear(w->k->http, &w->pause);
-	w->phase = WATCH_LISTING;
-	w->tried_at = w->listed_at = monotonic_ns();
-	(void)kube_get_start(w->k, &q, w->reread_credentials);
-}
-
-static void list_ask(struct kube_watch *w)
-{
-	char *query AUTO(free) = w->follow ? watch_all_page_query(w) : xstrdup("?limit=1");
-	w->verifying = false;
-	list_send(w, query);
-}
-
-/*
- * A list of one object, for its resourceVersion: while no stream was open, the server's data may
- * have been replaced by older data.
- */
-static void check_start(struct kube_watch *w)
-{
-	if (is_too_soon(w, w->listed_at))
-		return;
-	w->verifying = true;
-	list_send(w, "?limit=1");
-}
-
-static void list_start(struct kube_watch *w)
-{
-	if (is_too_soon(w, w->listed_at))
-		return;
-	if (watch_all_by_stream(w))
-		full_stream_ask(w);
-	else
-		list_ask(w);
-}
-
-/* ---- stream ---- */
-
-static void stream_opened(struct kube_watch *w)
-{
-	w->phase = WATCH_STREAMING;
-	w->opened_at = monotonic_ns();
-	w->reread_credentials = false;
-	w->asked_again = false;
-	watch_set_open(w);
-}
+/* ---- events: streams ---- */
 
 static bool stream_bytes(void *arg, const char *bytes, size_t n)
 {
 	struct kube_watch *w = arg;
-	assert(w->phase == WATCH_OPENING || w->phase == WATCH_STREAMING);
+	assert(w->state == WATCH_OPENING || w->state == WATCH_STREAMING);
 	if (n == 0)
-		stream_opened(w);
+		watch_handle(w, WATCH_ON_OPENED, NULL);
 	return watch_receive_bytes(w, bytes, n);
 }
 
 static bool was_healthy(const struct kube_watch *w)
 {
-	return w->phase == WATCH_STREAMING &&
+	return w->state == WATCH_STREAMING &&
 	       monotonic_ns() - w->opened_at >= HEALTHY_MS * NS_PER_MS;
 }
 
-static void stream_pause(struct kube_watch *w, const char *why)
+static enum watch_event end_event(const struct kube_watch *w)
 {
-	if (w->resume != RESUME_UNCLEAR) /* else `down` says more already */
-		watch_set_down(w, why);
-	log_limited(LOG_WARNING, 30, "watch %s: %s; trying again", w->kind.plural, why);
-	backoff(w, w->k->tuning.watch_backoff_ms, 0);
-}
-
-/* The end of a stream that had begun, or whose resume point has expired. */
-static void stream_ended(struct kube_watch *w, const char *why)
-{
-	if (was_healthy(w))
-		w->failures = 0;
-	if (w->resume != RESUME_KNOWN)
-		watch_end_live(w);
-	/* A server that says 410 works again, whatever it did before: no pause, but only once. */
-	if ((w->resume == RESUME_EXPIRED || w->resume == RESUME_REVERTED) && !w->relisted) {
-		w->relisted = true;
-		list_start(w);
-		return;
-	}
-	w->trouble = TROUBLE_UNREACHABLE;
-	if (w->resume == RESUME_UNCLEAR || w->failures > 0) {
-		stream_pause(w, why);
-		return;
-	}
-	w->failures++; /* until a stream has lived for a while */
-	go_on(w);
+	bool early = w->failures > 0;
+	if (w->resume == RESUME_KNOWN)
+		return early ? WATCH_ON_ENDED_EARLY : WATCH_ON_ENDED;
+	if (w->resume == RESUME_UNCLEAR)
+		return WATCH_ON_UNUSABLE;
+	/* A server that answers 410 works again, whatever it did before: no pause, but only once.
+	 */
+	if (!w->relisted)
+		return WATCH_ON_LOST;
+	return early ? WATCH_ON_LOST_EARLY : WATCH_ON_LOST_AGAIN;
 }
 
 static const char *why_ended(const struct kube_watch *w, const struct http_result *r)
@@ -469,8 +438,23 @@ static const char *why_ended(const struct kube_watch *w, const struct http_resul
 	return r->why[0] ? r->why : "the server ended it at once";
 }
 
+/* The end of a stream that had begun, or whose resume point has expired. */
+static void stream_ended(struct kube_watch *w, const char *why)
+{
+	enum watch_event event;
+	if (was_healthy(w))
+		w->failures = 0;
+	event = end_event(w);
+	if (watch_step_of(w->state, event)->next == WATCH_PAUSED) {
+		if (event != WATCH_ON_UNUSABLE) /* else `down` says more already */
+			watch_set_down(w, why);
+		log_limited(LOG_WARNING, 30, "watch %s: %s; trying again", w->kind.plural, why);
+	}
+	watch_handle(w, event, NULL);
+}
+
 /* For /metrics: why a stream has ended, or was none. */
-static const char *restart_word(const struct kube_watch *w, const struct http_result *r)
+static const char *watch_restart_label(const struct kube_watch *w, const struct http_result *r)
 {
 	if (r->end == HTTP_RETIRED)
 		return "retired";
@@ -481,75 +465,32 @@ static const char *restart_word(const struct kube_watch *w, const struct http_re
 	if (w->resume == RESUME_UNCLEAR)
 		return "unclear";
 	if (r->end == HTTP_ANSWERED)
-		return w->phase == WATCH_STREAMING ? "ended" : "refused";
+		return w->state == WATCH_STREAMING ? "ended" : "refused";
 	return "unreachable";
 }
 
-static void stream_done(void *arg, struct http_result *r)
+static void watch_stream_done(void *arg, struct http_result *r)
 {
 	struct kube_watch *w = arg;
-	bool gave_up = watch_all_gave_up(w);
-	assert(w->phase == WATCH_OPENING || w->phase == WATCH_STREAMING);
+	bool gave_up = watch_all_gave_up(w), not_filled;
+	assert(w->state == WATCH_OPENING || w->state == WATCH_STREAMING);
 	w->stream = NULL;
 	if (r->end == HTTP_CANCELLED && !gave_up && w->resume == RESUME_KNOWN) {
-		w->phase = WATCH_IDLE;
+		watch_handle(w, WATCH_ON_CANCELLED, NULL);
 		return;
 	}
 	watch_set_closed(w);
-	metric_add(METRIC_WATCH_RESTARTS, 1, LABELS(w->kind.plural, restart_word(w, r)));
-	w->unverified = w->phase == WATCH_OPENING || r->end != HTTP_ANSWERED;
-	if (watch_all_fill_ended(w, r) && (w->phase == WATCH_OPENING || gave_up)) {
-		list_ask(w);
-		return;
-	}
+	metric_add(METRIC_WATCH_RESTARTS, 1, LABELS(w->kind.plural, watch_restart_label(w, r)));
+	w->unverified = w->state == WATCH_OPENING || r->end != HTTP_ANSWERED;
+	not_filled = watch_all_fill_ended(w, r) && (w->state == WATCH_OPENING || gave_up);
 	if (r->end == HTTP_ANSWERED && r->status == 410)
 		w->resume = RESUME_EXPIRED;
-	if (r->end == HTTP_RETIRED)
-		go_on(w);
-	else if (w->phase == WATCH_STREAMING || w->resume != RESUME_KNOWN)
+	if (not_filled)
+		watch_handle(w, WATCH_ON_NOT_FILLED, NULL);
+	else if (r->end == HTTP_RETIRED)
+		watch_handle(w, WATCH_ON_RETIRED, NULL);
+	else if (w->state == WATCH_STREAMING || w->resume != RESUME_KNOWN)
 		stream_ended(w, why_ended(w, r));
 	else
 		watch_failed(w, "watch", r);
-}
-
-/* `from` is the part of the query that says where the stream begins. */
-static void stream_ask(struct kube_watch *w, const char *from)
-{
-	struct kube *k = w->k;
-	unsigned base = (unsigned)k->tuning.watch_timeout_s;
-	char *collection AUTO(free) = kube_path(&w->kind, w->ns, NULL);
-	char *path AUTO(free) =
-		xasprintf("%s?watch=1&allowWatchBookmarks=true&%s&timeoutSeconds=%u", collection,
-	                  from, base + arc4random_uniform(base / 4 + 1));
-	struct http_request q = { .path = path,
-		                  .stream = true,
-		                  .silence_ms = k->tuning.watch_silence_ms,
-		                  .open_ms = k->tuning.attempt_ms,
-		                  .on_bytes = stream_bytes,
-		                  .on_done = stream_done,
-		                  .arg = w };
-	http_timer_clear(k->http, &w->pause);
-	w->phase = WATCH_OPENING;
-	w->tried_at = w->streamed_at = monotonic_ns();
-	w->resume = RESUME_KNOWN;
-	str_reset(&w->line);
-	w->stream = kube_get_start(w->k, &q, w->reread_credentials);
-}
-
-/* Takes the part of a list: there is no resume point to begin from, the stream brings all objects.
- */
-static void full_stream_ask(struct kube_watch *w)
-{
-	w->listed_at = monotonic_ns();
-	watch_all_fill(w);
-	stream_ask(w, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
-}
-
-static void stream_start(struct kube_watch *w)
-{
-	char *from AUTO(free) = xasprintf("resourceVersion=%s", w->version);
-	assert(w->trouble != TROUBLE_PERMANENT); /* a list has ended it */
-	assert(w->version[0]);
-	if (!is_too_soon(w, w->streamed_at))
-		stream_ask(w, from);
 }

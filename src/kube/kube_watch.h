@@ -8,30 +8,7 @@
 #include "kube/kube_follow.h"
 #include "kube/kube_priv.h"
 #include "kube/kube_waits.h"
-
-/* What is under way. The head of kube_watch.c has the table of transitions. */
-enum watch_phase {
-	WATCH_IDLE,    /* nothing: nobody has waited yet, or nobody waits any more */
-	WATCH_LISTING, /* a list is asked for: its resourceVersion is the resume point to start from
-	                */
-	WATCH_OPENING, /* a stream is asked for, the server has not answered yet */
-	WATCH_STREAMING, /* the stream is open and brings events */
-	WATCH_PAUSED,    /* something failed; ends with the timer `pause`, or earlier */
-};
-
-/* What failed last. It says what may end a pause before its time, and outlives the next try. */
-enum watch_trouble {
-	/* Nothing, or the server answered 429 or 5xx: a pause takes its full time. */
-	TROUBLE_BUSY,
-	/* Nobody answered, or a stream broke: a pause ends when a caller's request is answered. */
-	TROUBLE_UNREACHABLE,
-	/*
-	 * An error that does not pass by itself, which all who wait have been told. A caller who
-	 * asks may end a pause; when its time is over and nobody waits, the watch becomes idle.
-	 * A list that succeeds ends this trouble: no stream is asked for before.
-	 */
-	TROUBLE_PERMANENT,
-};
+#include "kube/kube_watch_table.h"
 
 /* Whether the stream can be opened again behind the last event that it brought. */
 enum watch_resume {
@@ -45,7 +22,7 @@ enum watch_resume {
 	RESUME_UNCLEAR, /* no, the stream brought something unusable: list again after a pause */
 };
 
-/* Who is told of all objects of a collection. The engine's thread only. */
+/* The follower of a collection. The engine's thread only. */
 struct kube_follow {
 	struct kube_watch *w;
 	kube_follow_fn *fn;
@@ -69,27 +46,23 @@ struct kube_watch {
 
 	/* Under the client's lock. */
 	struct kube_waits waits;
-	bool resyncing;    /* the timer `look` is set, or is about to be */
+	bool resyncing;    /* the timer `resync` is set, or is about to be */
 	bool run_posted;   /* watch_run() is posted to the engine's thread and has not begun */
 	char down[256];    /* why there is no stream at the moment; "" when there is */
 	int64_t closed_at; /* since when there is none; monotonic ns; 0: there is one */
 	unsigned lists;    /* how often the resume point came from a list */
 	unsigned refuted;  /* `lists` of a resume point that an answer refutes; 0: none */
-	struct kube_follow *follow; /* constant once somebody waits or follows; NULL: nobody does */
+	struct kube_follow *follow; /* constant after the first wait or follower; NULL: none */
 
-	void (*run)(void *arg); /* constant: has the engine's thread look what is to be done */
+	void (*run)(void *arg); /* constant: runs on the engine's thread after watch_kick() */
 
 	/* The engine's thread only. */
-	enum watch_phase phase;
+	enum watch_state state;
 	enum watch_trouble trouble;
 	enum watch_resume resume;
-	char version[RESOURCE_VERSION_MAX]; /* of the last event, or of the list; written under lock
-	                                     */
-	bool unverified;     /* the resume point is to be checked before a stream is asked for from
-	                        there */
-	bool verifying;      /* the list under way (WATCH_LISTING) is that check */
-	int64_t reverted_at; /* an answer or a bookmark refuted the resume point; monotonic ns; 0:
-	                        never */
+	char version[RESOURCE_VERSION_MAX]; /* of the last event or list */
+	bool unverified;     /* it is to be verified before a stream is requested from there */
+	int64_t reverted_at; /* it was refuted by an answer or a bookmark; monotonic ns; 0: never */
 	bool relisted;       /* 410 was answered by a list, and no event has come since */
 	unsigned failures;   /* since a stream has lived for HEALTHY_MS */
 	int64_t tried_at;    /* the last list or stream was asked for; monotonic ns */
@@ -117,6 +90,8 @@ struct kube_watch {
 
 /* The watch of this collection, made when it is asked for first. */
 struct kube_watch *watch_for(struct kube *k, const struct kube_kind *kind, const char *ns);
+/* The engine's thread: a full stream has brought all objects, and the resume point is set. */
+void watch_filled(struct kube_watch *w);
 
 /* ---- kube_resume_point.c ---- */
 
@@ -139,7 +114,7 @@ bool watch_consume_refuted(struct kube_watch *w);
 
 /* ---- kube_watch_state.c ---- */
 
-/* Lock held. Has the engine's thread look soon at what is to be done. */
+/* Lock held. Posts a run of the state machine to the engine's thread. */
 void watch_kick(struct kube_watch *w);
 /* Why there is no stream at the moment. */
 void watch_set_down(struct kube_watch *w, const char *why);
@@ -166,7 +141,7 @@ bool watch_receive_bytes(struct kube_watch *w, const char *bytes, size_t n);
 /* ---- kube_watch_read.c, the engine's thread ---- */
 
 void watch_reads_init(struct kube_watch *w);
-/* Reads, from now on, what is waited for without news: every resync_ms, a few per second. */
+/* From now on, reads awaited objects without events every resync_ms, a few per second. */
 void watch_resync_start(struct kube_watch *w);
 /*
  * Reads each object that is to be read, a few at a time, and goes on by itself while the watch is

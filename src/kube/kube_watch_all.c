@@ -71,7 +71,7 @@ static void end_filling(struct kube_watch *w)
 /* A stream that is not answered yet has the time of any request. */
 static int64_t patience_end(const struct kube_watch *w)
 {
-	int64_t from = w->phase == WATCH_STREAMING ? w->opened_at : monotonic_ns();
+	int64_t from = w->state == WATCH_STREAMING ? w->opened_at : monotonic_ns();
 	return from + w->k->tuning.fill_ms * NS_PER_MS + w->follow->listed * NS_EACH;
 }
 
@@ -113,7 +113,7 @@ bool watch_all_fill_ended(struct kube_watch *w, const struct http_result *r)
 	end_filling(w);
 	if (r->end == HTTP_ANSWERED && (r->status == 400 || r->status == 422))
 		use_pages(w);
-	else if (w->phase == WATCH_STREAMING && ++f->cut_short >= most)
+	else if (w->state == WATCH_STREAMING && ++f->cut_short >= most)
 		use_pages(w);
 	return f->by_pages;
 }

@@ -61,8 +61,7 @@ static void watch_filling_event(struct kube_watch *w, const struct kube_event *e
 		break;
 	case FILL_COMPLETE:
 		advance(w, e->resource_version);
-		watch_begin_live(w);
-		watch_reads_start(w);
+		watch_filled(w);
 		break;
 	case FILL_GOES_ON:
 		break;
