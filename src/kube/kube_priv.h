@@ -115,8 +115,8 @@ struct kube_operation {
 	bool indeterminate;
 	/* Set by kube_exchange(): when an attempt was sent that had no answer; 0: there is none. */
 	int64_t unanswered_at;
-	struct kube_resume_point
-		before; /* the answer's version is compared with it; 0: no comparison */
+	/* The answer's version is compared with it; 0: no comparison. */
+	struct kube_resume_point before;
 };
 
 /*
@@ -126,8 +126,10 @@ struct kube_operation {
  */
 int kube_exchange(struct kube *k, struct kube_operation *op, struct deadline d,
                   struct http_result *ret, struct err *err) MUST_CHECK;
-/* Always -1: as kube_target_failed(), but the code is not final when the operation is
- * indeterminate. */
+/*
+ * Always -1: as kube_target_failed(), but the code is not final when the operation is
+ * indeterminate.
+ */
 int kube_operation_failed(struct kube *k, const struct kube_operation *op,
                           const struct http_result *result, struct err *err);
 /* For /metrics: a request that began at `since` (monotonic ns) has ended so. */

@@ -306,8 +306,7 @@ void waits_begin_live(struct kube_waits *all)
 {
 	assert_locked(all->lock);
 	all->live = true;
-	/* Also what was read meanwhile is read again: it may be older than the watch's resume
-	 * point. */
+	/* Objects that were just read are read again: they may be older than the resume point. */
 	for (struct kube_wait *i = all->first; i; i = i->next)
 		i->failed = false;
 	all_must_read(all);

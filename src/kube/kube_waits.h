@@ -53,8 +53,8 @@ struct kube_wait {
 	 * make it 0.
 	 */
 	int64_t unread_since;
-	int64_t resync_at; /* when it is to be read although nothing is known to be missed; 0: unset
-	                    */
+	/* When it is to be read although nothing is known to be missed; 0: unset. */
+	int64_t resync_at;
 	/*
 	 * The number of the read under way whose result counts, or 0. An event makes it 0: what the
 	 * read brings may be older than the event, and all that is newer comes as events too.
@@ -111,11 +111,13 @@ void waits_notify_read_error(struct kube_waits *all, const char *name, unsigned 
                              const struct err *err);
 /* The read failed and is to be made again. */
 void waits_read_again(struct kube_waits *all, const char *name, unsigned long read);
-/* The watch has its resume point: every change comes as an event. Errors not yet reported are
+/*
+ * The watch has its resume point: every change comes as an event. Errors not yet reported are
  * dropped.
  */
 void waits_begin_live(struct kube_waits *all);
-/* The watch has lost its resume point: events may be missed, so every awaited object is to be read.
+/*
+ * The watch has lost its resume point: events may be missed, so every awaited object is to be read.
  */
 void waits_end_live(struct kube_waits *all);
 /* Watching failed permanently: notifies all waits. */

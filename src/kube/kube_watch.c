@@ -26,6 +26,7 @@
 
 static void watch_run(void *arg);
 static void watch_pause_end(void *arg);
+static void watch_filled(struct kube_watch *w);
 
 /* ---- life ---- */
 
@@ -43,6 +44,7 @@ static struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind
 	str_init(&w->line, LIMIT_HTTP_WATCH_LINE);
 	w->pause = (struct http_timer) { .fn = watch_pause_end, .arg = w };
 	w->run = watch_run;
+	w->on_filled = watch_filled;
 	w->state = WATCH_IDLE;
 	w->closed_at = monotonic_ns();
 	watch_reads_init(w);
@@ -292,7 +294,7 @@ static void watch_run(void *arg)
 	             NULL);
 }
 
-void watch_filled(struct kube_watch *w)
+static void watch_filled(struct kube_watch *w)
 {
 	watch_handle(w, WATCH_ON_FILLED, NULL);
 }
@@ -424,8 +426,7 @@ static enum watch_event end_event(const struct kube_watch *w)
 		return early ? WATCH_ON_ENDED_EARLY : WATCH_ON_ENDED;
 	if (w->resume == RESUME_UNCLEAR)
 		return WATCH_ON_UNUSABLE;
-	/* A server that answers 410 works again, whatever it did before: no pause, but only once.
-	 */
+	/* A server that answers 410 works again, whatever it did before: no pause, once. */
 	if (!w->relisted)
 		return WATCH_ON_LOST;
 	return early ? WATCH_ON_LOST_EARLY : WATCH_ON_LOST_AGAIN;

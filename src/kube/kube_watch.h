@@ -56,6 +56,8 @@ struct kube_watch {
 
 	void (*run)(void *arg); /* constant: runs on the engine's thread after watch_kick() */
 
+	/* A full stream has brought all objects, and the resume point is set: kube_watch.c's. */
+	void (*on_filled)(struct kube_watch *w);
 	/* The engine's thread only. */
 	enum watch_state state;
 	enum watch_trouble trouble;
@@ -90,8 +92,6 @@ struct kube_watch {
 
 /* The watch of this collection, made when it is asked for first. */
 struct kube_watch *watch_for(struct kube *k, const struct kube_kind *kind, const char *ns);
-/* The engine's thread: a full stream has brought all objects, and the resume point is set. */
-void watch_filled(struct kube_watch *w);
 
 /* ---- kube_resume_point.c ---- */
 
@@ -120,8 +120,10 @@ void watch_kick(struct kube_watch *w);
 void watch_set_down(struct kube_watch *w, const char *why);
 void watch_set_open(struct kube_watch *w); /* there is one */
 void watch_set_closed(struct kube_watch *w);
-/* The resume point is known, and a follower has been told all objects: events tell all from here
- * on. */
+/*
+ * The resume point is known, and a follower has received all objects: every later change comes as
+ * an event.
+ */
 void watch_begin_live(struct kube_watch *w);
 void watch_end_live(struct kube_watch *w);
 static inline bool watch_is_live(struct kube_watch *w)

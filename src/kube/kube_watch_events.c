@@ -51,8 +51,7 @@ static void advance(struct kube_watch *w, struct line_span version)
 		watch_set_version(w, version);
 }
 
-/* The objects that exist have no order among them: the resume point is known behind the last one.
- */
+/* Existing objects come in no order: the resume point is known behind the last one. */
 static void watch_filling_event(struct kube_watch *w, const struct kube_event *e)
 {
 	switch (watch_all_filled(w, e)) {
@@ -61,7 +60,7 @@ static void watch_filling_event(struct kube_watch *w, const struct kube_event *e
 		break;
 	case FILL_COMPLETE:
 		advance(w, e->resource_version);
-		watch_filled(w);
+		w->on_filled(w);
 		break;
 	case FILL_GOES_ON:
 		break;

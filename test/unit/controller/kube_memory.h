@@ -38,8 +38,8 @@ struct fake_follower {
 	kube_follow_fn *fn;
 	void *arg;
 	bool quiet; /* the watch brings nothing */
-	enum kube_follow_event
-		start;     /* the last news of its start; KUBE_FOLLOW_COMPLETE unless changed */
+	/* The last event of its start; KUBE_FOLLOW_COMPLETE unless changed. */
+	enum kube_follow_event start;
 	int64_t closed_ms; /* since when no stream is open */
 };
 

@@ -19,9 +19,8 @@
 #define WATCH "GET " VOLUMES "?watch=1*"
 #define FROM(version) \
 	"GET " VOLUMES "?watch=1&allowWatchBookmarks=true&resourceVersion=" version "*"
-#define ONE                                                                                      \
-	"GET " VOLUMES "?limit=1" /* the check of a resume point; also a list without a follower \
-	                           */
+/* The check of a resume point; also a list without a follower. */
+#define ONE "GET " VOLUMES "?limit=1"
 #define LIST "GET " VOLUMES "?limit=2"
 #define OBJECT(name, version)                                                               \
 	"{\"kind\":\"DPUVolume\",\"metadata\":{\"name\":\"" name "\",\"namespace\":\"ns\"," \

@@ -1039,8 +1039,7 @@ START_TEST(a_silent_watch_is_opened_again)
 	NEXT_IS(w, "gone");
 	ck_assert(fake_http_wait(f.server, WATCH, 3));
 	ck_assert_uint_ge(http_stats(f.kube->http).epochs, 3);
-	/* The resume point is checked each time; it is the same, so the object is not read again.
-	 */
+	/* The resume point is checked each time; it is the same, so no object is read again. */
 	ck_assert_uint_ge(fake_http_count(f.server, LIST), 3);
 	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/a"), 1);
 	kube_wait_close(w);
