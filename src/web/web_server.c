@@ -25,6 +25,7 @@
 #include "common/deadline.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/thread.h"
 #include "web/web_listener.h"
 #include "web/web_request.h"
 
@@ -32,7 +33,6 @@
 #define GRACE_MS 50     /* a connection has so long to send its request, and to take its answer */
 #define REFUSED_MS 1000 /* no connection is accepted for so long when descriptors run out */
 #define BACKLOG 4096    /* the kernel may allow less */
-#define STACK (256 * 1024)
 #define PLAIN "text/plain; charset=utf-8"
 
 /* A page takes less than make_ms and stop_ms unless the host hangs. */
@@ -66,7 +66,6 @@ struct web_server {
 	struct maker *makers; /* one per page */
 	struct web_tuning tuning;
 	struct web_listener listener;
-	pthread_attr_t attr;    /* of all threads: they are detached */
 	pthread_mutex_t lock;   /* guards all below, and the makers */
 	pthread_cond_t changed; /* any of it */
 	bool stopping;
@@ -106,13 +105,6 @@ static struct web_answer answer_new(int status)
 	return a;
 }
 
-static int start_thread(const struct web_server *s, void *(*fn)(void *arg), void *arg)
-{
-	pthread_t ignored;
-
-	return pthread_create(&ignored, &s->attr, fn, arg);
-}
-
 static bool wait_locked(struct web_server *s, struct deadline until)
 {
 	struct timespec ts = deadline_timespec(until);
@@ -144,7 +136,7 @@ static bool begin_page_locked(struct maker *m)
 {
 	assert_locked(&m->server->lock);
 	if (!m->running)
-		m->running = start_thread(m->server, render_page, m) == 0;
+		m->running = thread_start(render_page, m) == 0;
 	return m->running;
 }
 
@@ -390,7 +382,7 @@ static void begin_connection(struct web_server *s, int fd)
 	*c = (struct connection) {
 		.server = s, .fd = fd, .reading = true, .since = monotonic_ns()
 	};
-	rc = start_thread(s, run_connection, c);
+	rc = thread_start(run_connection, c);
 	if (!rc) {
 		s->threads++;
 		return;
@@ -398,6 +390,14 @@ static void begin_connection(struct web_server *s, int fd)
 	close(TAKE_FD(c->fd));
 	log_limited(LOG_WARNING, 60, "--http-endpoint: no thread can be started: %s",
 	            strerrordesc_np(rc));
+}
+
+/* The client has closed the connection without a request: a flood of such costs no thread. */
+static bool is_abandoned(int fd)
+{
+	char c;
+
+	return recv(fd, &c, sizeof(c), MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
 static void *run_server(void *arg)
@@ -409,7 +409,9 @@ static void *run_server(void *arg)
 	for (;;) {
 		fd = accept4(s->listener.fd, NULL, NULL, SOCK_CLOEXEC);
 		rc = errno;
-		if (fd >= 0)
+		if (fd >= 0 && is_abandoned(fd))
+			close(fd);
+		else if (fd >= 0)
 			begin_connection(s, fd);
 		WITH_LOCK(&s->lock);
 		if (s->stopping)
@@ -431,7 +433,6 @@ static void *run_server(void *arg)
 static struct web_server *release(struct web_server *s)
 {
 	web_listener_close(&s->listener);
-	pthread_attr_destroy(&s->attr);
 	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
 	free(s->makers);
@@ -454,9 +455,6 @@ static struct web_server *web_server_new(const struct web_page *pages, size_t n_
 	for (size_t i = 0; i < WEB_CONNECTIONS; i++)
 		s->connections[i].fd = -1;
 	s->tuning = tuning ? *tuning : defaults;
-	pthread_attr_init(&s->attr);
-	pthread_attr_setstacksize(&s->attr, STACK);
-	pthread_attr_setdetachstate(&s->attr, PTHREAD_CREATE_DETACHED);
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
 	return s;
@@ -471,7 +469,7 @@ int web_server_start(const char *address, const struct web_page *pages, size_t n
 	*ret = s; /* before the thread, whose pages may use it */
 	s->threads = 1;
 	if (web_listener_open(&s->listener, address, BACKLOG, err) == 0) {
-		rc = start_thread(s, run_server, s);
+		rc = thread_start(run_server, s);
 		if (rc == 0)
 			return 0;
 		IGNORE_RESULT(err_sys(err, rc, "start a thread"));
