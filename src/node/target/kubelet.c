@@ -33,12 +33,14 @@ void kubelet_place_clear(struct kubelet_place *p)
 
 /* ---- vol_data.json ---- */
 
+/* Never negative, which means "no file": time() may lag behind a timestamp, and clocks are set back. */
 static void age_of(const char *path, struct kubelet_place *ret)
 {
 	struct stat st;
+	time_t now = time(NULL);
 
 	if (lstat(path, &st) == 0)
-		ret->since = time(NULL) - st.st_mtime;
+		ret->since = now > st.st_mtime ? now - st.st_mtime : 0;
 }
 
 /* What kubelet has written in `dir`; that there is nothing is no error. */

@@ -2,7 +2,10 @@
 /* Whose volume kubelet's directories say that a path is. */
 #include "test/lib/suite.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <string.h>
 
 #include "common/file.h"
@@ -120,4 +123,26 @@ START_TEST(another_drivers_volume_is_told_apart_and_not_wanted)
 }
 END_TEST
 
-SUITE("kubelet", each_of_its_paths_is_known, another_drivers_volume_is_told_apart_and_not_wanted);
+/* The host's clock was set back, or time() has not yet reached the second of the file. */
+START_TEST(a_file_of_a_later_second_is_as_old_as_a_new_one)
+{
+	char *path AUTO(free) = NULL, *file AUTO(free) = NULL;
+	struct kubelet_place p AUTO(kubelet_place_clear) = { .since = -1 };
+
+	begin();
+	put(CSI "/" DRIVER "/77", DATA(DRIVER));
+	path = xasprintf("%s/" CSI "/" DRIVER "/77/globalmount", root);
+	file = xasprintf("%s/" CSI "/" DRIVER "/77/vol_data.json", root);
+	ck_assert_int_eq(utimensat(AT_FDCWD, file,
+	                           (const struct timespec[]) { { .tv_nsec = UTIME_NOW },
+	                                                       { .tv_sec = time(NULL) + 3600 } },
+	                           0),
+	                 0);
+	kubelet_place_of(root, DRIVER, path, &p);
+	ck_assert_int_eq(p.since, 0);
+	end();
+}
+END_TEST
+
+SUITE("kubelet", each_of_its_paths_is_known, a_file_of_a_later_second_is_as_old_as_a_new_one,
+      another_drivers_volume_is_told_apart_and_not_wanted);
