@@ -44,7 +44,7 @@ static void put_vol_data(const char *dir, const char *volume_id)
 {
 	run_tool("mkdir -p %s && printf '{\"volumeHandle\":\"%s\",\"specVolID\":\"pv-1\","
 	         "\"attachmentID\":\"csi-77\",\"driverName\":\"" DRIVER
-	         "\"}' > %s/vol_data.json && touch -d '4 hours ago' %s/vol_data.json",
+	         "\"}' > %s/vol_data.json && touch -d '241 minutes ago' %s/vol_data.json",
 	         dir, volume_id, dir, dir);
 }
 
@@ -333,7 +333,7 @@ static void format_is_interrupted(void)
 	                 0);
 	run_tool("mkdir -p %s/formatting", w.plugin_dir);
 	ck_assert_int_eq(file_replace(path, text, strlen(text), 0600, &err), 0);
-	run_tool("touch -d '3 hours ago' %s", path);
+	run_tool("touch -d '4410 minutes ago' %s", path);
 	free(text);
 }
 
@@ -379,7 +379,8 @@ static const struct {
 	{ "kubelet wants it staged", never_staged, "wants it staged since 4 h" },
 	{ "kubelet wants it published", never_published, "wants it in pod uid-1 since 4 h" },
 	{ "the staging path is covered", covered, "mounted over it" },
-	{ "a format is interrupted", format_is_interrupted, "3 h ago and nobody works on it now" },
+	{ "a format is interrupted", format_is_interrupted,
+	  "3 d 1 h ago and nobody works on it now" },
 	{ "an unstage is stuck", unstage_is_stuck, "(sleep)" },
 };
 
