@@ -231,7 +231,7 @@ static int attached_device(struct attaching *g, struct device *ret, struct err *
 	if (locate(&g->h.node, g->q.stage.volume_id, g->q.staging, &l, err))
 		return -1;
 	*ret = l.dev;
-	if (l.place.kind == PLACE_SHARE)
+	if (l.mountpoint.kind == MOUNTPOINT_SHARE)
 		return device_find(&g->h.node.o.world, &g->q.stage.want, ret, NULL, err) < 0 ? -1
 		                                                                             : 0;
 	return 0;
@@ -249,15 +249,15 @@ static int attach_stage(struct attaching *g, struct err *err)
 	return *g->q.mount ? 0 : attach_make_link(g, &dev, err);
 }
 
-static int attach_probe_place(const struct attaching *g, bool *ret_occupied, struct err *err)
+static int attach_probe_mountpoint(const struct attaching *g, bool *ret_occupied, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	struct place p AUTO(place_clear) = PLACE_INIT;
+	struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
 
 	if (mount_table_read(g->a->proc, &t, err) ||
-	    place_look_staged(&t, g->q.staging, g->q.stage.volume_id, &p, err))
+	    mountpoint_read_staged(&t, g->q.staging, g->q.stage.volume_id, &p, err))
 		return -1;
-	*ret_occupied = p.kind != PLACE_NOTHING;
+	*ret_occupied = p.kind != MOUNTPOINT_NONE;
 	return 0;
 }
 
@@ -272,7 +272,7 @@ static void attach_forget_state(const struct attaching *g)
 
 	if (g->recorded_before || g->staged)
 		return;
-	if (g->occupied || (!attach_probe_place(g, &occupied, &ignored) && !occupied))
+	if (g->occupied || (!attach_probe_mountpoint(g, &occupied, &ignored) && !occupied))
 		IGNORE_RESULT(host_state_remove(g->a->state_dir, g->q.stage.volume_id, &ignored));
 }
 
@@ -309,7 +309,7 @@ static int attach_locked(struct attaching *g, struct err *err)
 	if (rc < 0 || (rc == 0 && attach_compare(g, &is, err)))
 		return -1;
 	if (refuse_manual_detach(g, err) || check_link(g, err) ||
-	    attach_probe_place(g, &g->occupied, err) || attach_prepare(g, err) ||
+	    attach_probe_mountpoint(g, &g->occupied, err) || attach_prepare(g, err) ||
 	    attach_claim(g, err))
 		return -1;
 	rc = attach_stage(g, err);

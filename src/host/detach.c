@@ -17,10 +17,11 @@
 #include "host/host_node.h"
 #include "host/lock.h"
 #include "node/context.h"
-#include "node/target/place.h"
+#include "node/target/mountpoint.h"
 #include "node/stage/stage.h"
 
-static int refuse_foreign_mount(const struct place *p, const struct host_state *is, struct err *err)
+static int refuse_foreign_mount(const struct mountpoint *p, const struct host_state *is,
+                                struct err *err)
 {
 	return err_set(err, ERR_PRECONDITION,
 	               "%s shows %s of %s, which is not volume %s: it is left alone; unmount it, "
@@ -28,7 +29,7 @@ static int refuse_foreign_mount(const struct place *p, const struct host_state *
 	               p->path, p->m->fs_type, p->m->source, is->volume);
 }
 
-static int detach_check_disk(const struct node *n, const struct place *p,
+static int detach_check_disk(const struct node *n, const struct mountpoint *p,
                              const struct host_state *is, struct err *err)
 {
 	struct device dev;
@@ -43,24 +44,24 @@ static int detach_check_disk(const struct node *n, const struct place *p,
 	return 0;
 }
 
-static int detach_check_place(const struct node *n, const char *path, const struct host_state *is,
-                              struct err *err)
+static int detach_check_mountpoint(const struct node *n, const char *path,
+                                   const struct host_state *is, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	struct place p AUTO(place_clear) = PLACE_INIT;
+	struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
 
 	if (mount_table_read(n->o.proc_root, &t, err) ||
-	    place_look_staged(&t, path, is->volume, &p, err))
+	    mountpoint_read_staged(&t, path, is->volume, &p, err))
 		return -1;
 	switch (p.kind) {
-	case PLACE_NOTHING:
+	case MOUNTPOINT_NONE:
 		return 0;
-	case PLACE_FILESYSTEM:
-	case PLACE_BLOCK:
+	case MOUNTPOINT_FILESYSTEM:
+	case MOUNTPOINT_BLOCK:
 		return detach_check_disk(n, &p, is, err);
-	case PLACE_SHARE:
+	case MOUNTPOINT_SHARE:
 		return str_eq(p.m->source, is->tag) ? 0 : refuse_foreign_mount(&p, is, err);
-	case PLACE_OTHER:
+	case MOUNTPOINT_OTHER:
 		break;
 	}
 	return refuse_foreign_mount(&p, is, err);
@@ -75,7 +76,7 @@ static int detach_unstage(const struct host_args *a, const struct host_state *is
 	int rc = host_node_begin(&h, a, is->kind, false, is->mount, err);
 
 	if (!rc)
-		rc = detach_check_place(&h.node, path, is, err);
+		rc = detach_check_mountpoint(&h.node, path, is, err);
 	if (!rc && !*is->mount)
 		rc = host_link_check(link, err);
 	if (!rc)

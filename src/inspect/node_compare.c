@@ -98,12 +98,12 @@ static bool has_path(const struct json *list, const char *path)
 
 static void compare_unmounted(const struct node_scan *l, const char *path)
 {
-	struct kubelet_place p AUTO(kubelet_place_clear) = { .since = -1 };
+	struct kubelet_volume_dir p AUTO(kubelet_volume_dir_clear) = { .since = -1 };
 	char *object AUTO(free) = NULL;
 	struct json *node;
 	char age[64];
 
-	kubelet_place_of(l->node->o.kubelet_dir, l->options->flags.name, path, &p);
+	kubelet_volume_dir_read(l->node->o.kubelet_dir, l->options->flags.name, path, &p);
 	if (!p.volume_id)
 		return;
 	object = node_scan_object(p.volume_id);

@@ -20,8 +20,8 @@ enum tag_seen { TAG_UNKNOWN, TAG_GONE, TAG_THERE };
 /* A mount that may be a volume's. */
 struct sight {
 	const struct mount *m;
-	struct place place;
-	struct kubelet_place kubelet;
+	struct mountpoint mountpoint;
+	struct kubelet_volume_dir kubelet;
 	struct device dev;
 	bool has_dev;
 	enum tag_seen tag; /* of a share */
@@ -67,17 +67,17 @@ void node_scan_device(struct json *object, const struct device *dev)
 	node_scan_text(object, "tag", dev->tag);
 }
 
-static const char *mounts_kind(const struct place *p)
+static const char *mounts_kind(const struct mountpoint *p)
 {
 	switch (p->kind) {
-	case PLACE_FILESYSTEM:
+	case MOUNTPOINT_FILESYSTEM:
 		return "disk";
-	case PLACE_BLOCK:
+	case MOUNTPOINT_BLOCK:
 		return "block";
-	case PLACE_SHARE:
+	case MOUNTPOINT_SHARE:
 		return "share";
-	case PLACE_NOTHING:
-	case PLACE_OTHER:
+	case MOUNTPOINT_NONE:
+	case MOUNTPOINT_OTHER:
 		break;
 	}
 	return NULL;
@@ -134,7 +134,7 @@ static const char again[] =
 
 static void find_gone(const struct node_scan *l, const struct sight *s, const char *object)
 {
-	if (s->place.kind == PLACE_SHARE)
+	if (s->mountpoint.kind == MOUNTPOINT_SHARE)
 		inspect_finding(l->report, object, again,
 		                "%s shows the share \"%s\", whose device this host has no more: it "
 		                "was unplugged while in use",
@@ -143,7 +143,8 @@ static void find_gone(const struct node_scan *l, const struct sight *s, const ch
 		inspect_finding(l->report, object, again,
 		                "%s shows device %u:%u, which this host has no more: it was "
 		                "detached while in use",
-		                s->m->target, major(s->place.shown), minor(s->place.shown));
+		                s->m->target, major(s->mountpoint.shown),
+		                minor(s->mountpoint.shown));
 }
 
 static void find_not_live(const struct node_scan *l, const struct sight *s, const char *object)
@@ -162,7 +163,7 @@ static void find_not_live(const struct node_scan *l, const struct sight *s, cons
 static void mounts_find_read_only(const struct node_scan *l, const struct sight *s,
                                   const char *object)
 {
-	if (s->place.kind != PLACE_FILESYSTEM)
+	if (s->mountpoint.kind != MOUNTPOINT_FILESYSTEM)
 		return;
 	if (mount_has_shut_down(s->m))
 		inspect_finding(l->report, object,
@@ -182,7 +183,7 @@ static void mounts_find_read_only(const struct node_scan *l, const struct sight 
 
 static bool mounts_is_gone(const struct sight *s)
 {
-	return s->place.kind == PLACE_SHARE ? s->tag == TAG_GONE : !s->has_dev;
+	return s->mountpoint.kind == MOUNTPOINT_SHARE ? s->tag == TAG_GONE : !s->has_dev;
 }
 
 static void mounts_describe(const struct node_scan *l, const struct sight *s, struct json *entry)
@@ -192,12 +193,12 @@ static void mounts_describe(const struct node_scan *l, const struct sight *s, st
 	(void)l;
 	node_scan_text(entry, "path", s->m->target);
 	node_scan_text(entry, "pod", s->kubelet.pod);
-	json_set_str(entry, "kind", mounts_kind(&s->place));
-	if (s->place.kind != PLACE_BLOCK)
+	json_set_str(entry, "kind", mounts_kind(&s->mountpoint));
+	if (s->mountpoint.kind != MOUNTPOINT_BLOCK)
 		node_scan_text(entry, "filesystem", s->m->fs_type);
-	if (s->place.kind == PLACE_SHARE)
+	if (s->mountpoint.kind == MOUNTPOINT_SHARE)
 		node_scan_text(entry, "tag", s->m->source);
-	json_set_str(entry, "number", node_scan_number(s->place.shown, number));
+	json_set_str(entry, "number", node_scan_number(s->mountpoint.shown, number));
 	json_set_bool(entry, "readOnly", s->m->read_only);
 	json_set_bool(entry, "gone", mounts_is_gone(s));
 	if (s->kubelet.since >= 0)
@@ -214,12 +215,12 @@ static void mounts_add_device(const struct sight *s, struct json *node)
 	device = json_sub(node, "device");
 	if (s->has_dev)
 		node_scan_device(device, &s->dev);
-	if (s->place.kind == PLACE_SHARE) {
+	if (s->mountpoint.kind == MOUNTPOINT_SHARE) {
 		char number[32];
 
 		node_scan_text(device, "tag", s->m->source);
 		node_scan_text(device, "pci", s->pci);
-		json_set_str(device, "number", node_scan_number(s->place.disk, number));
+		json_set_str(device, "number", node_scan_number(s->mountpoint.disk, number));
 	}
 	json_set_bool(device, "gone", mounts_is_gone(s));
 }
@@ -263,7 +264,7 @@ static const char *id_by_number(const struct node_scan *l, dev_t number)
 /* A mount of which kubelet does not say whose it is: of the volume whose device it shows. */
 static void mounts_add_unnamed(const struct node_scan *l, const struct sight *s)
 {
-	const char *id = id_by_number(l, s->place.disk);
+	const char *id = id_by_number(l, s->mountpoint.disk);
 	struct json *entry;
 
 	if (id) {
@@ -272,7 +273,7 @@ static void mounts_add_unnamed(const struct node_scan *l, const struct sight *s)
 		mounts_add_to_volume(l, s, copy);
 		return;
 	}
-	if (!s->has_dev && s->place.kind != PLACE_SHARE)
+	if (!s->has_dev && s->mountpoint.kind != MOUNTPOINT_SHARE)
 		return; /* nothing says that it is ours */
 	entry = json_object();
 	mounts_describe(l, s, entry);
@@ -281,7 +282,7 @@ static void mounts_add_unnamed(const struct node_scan *l, const struct sight *s)
 	json_append(inspect_list(json_sub(l->report->tree, "node"), "unnamedMounts"), entry);
 }
 
-/* place_look() has refused it: another mount lies over it. False, so that it ends there. */
+/* mountpoint_read() has refused it: another mount lies over it. False, so that it ends there. */
 static bool find_hidden(const struct node_scan *l, const struct sight *s, const char *why)
 {
 	char *object AUTO(free) =
@@ -295,14 +296,15 @@ static bool find_hidden(const struct node_scan *l, const struct sight *s, const 
 }
 
 /*
- * May place_look() look at it? At a directory of a filesystem that is mounted elsewhere (a subPath)
- * it would ask that filesystem, which may hang; a bound device node is on none of a volume.
+ * May mountpoint_read() look at it? At a directory of a filesystem that is mounted elsewhere (a
+ * subPath) it would ask that filesystem, which may hang; a bound device node is on none of a
+ * volume.
  */
-static bool is_safe(const struct mount *m, const struct kubelet_place *k)
+static bool is_safe(const struct mount *m, const struct kubelet_volume_dir *k)
 {
 	if (k->block || str_eq(m->fs_type, "devtmpfs"))
 		return true;
-	return str_eq(m->root, "/") && place_may_be_volume(m);
+	return str_eq(m->root, "/") && mountpoint_may_be_volume(m);
 }
 
 /* Is the mount one of ours, or may it be? */
@@ -310,28 +312,31 @@ static bool mounts_probe(const struct node_scan *l, const struct mount *m, struc
 {
 	struct err ignored = ERR_INIT;
 
-	*ret = (struct sight) { .m = m, .place = PLACE_INIT };
+	*ret = (struct sight) { .m = m, .mountpoint = MOUNTPOINT_INIT };
 	if (!paths_allowed(&l->node->o, m->target))
 		return false;
-	kubelet_place_of(l->node->o.kubelet_dir, l->options->flags.name, m->target, &ret->kubelet);
+	kubelet_volume_dir_read(l->node->o.kubelet_dir, l->options->flags.name, m->target,
+	                        &ret->kubelet);
 	if (!is_safe(m, &ret->kubelet))
 		return false;
-	if (ret->kubelet.foreign || place_look(l->table, m->target, &ret->place, &ignored))
+	if (ret->kubelet.foreign ||
+	    mountpoint_read(l->table, m->target, &ret->mountpoint, &ignored))
 		return find_hidden(l, ret, ignored.code == ERR_PRECONDITION ? ignored.msg : "");
-	if (!mounts_kind(&ret->place) || ret->place.m != m)
+	if (!mounts_kind(&ret->mountpoint) || ret->mountpoint.m != m)
 		return false;
-	if (ret->place.kind == PLACE_SHARE)
+	if (ret->mountpoint.kind == MOUNTPOINT_SHARE)
 		ret->tag = mounts_probe_tag(l, m, ret->pci);
-	ret->has_dev = ret->place.kind != PLACE_SHARE &&
-	               !device_by_number(&l->node->o.world, ret->place.disk, &ret->dev, &ignored);
+	ret->has_dev =
+		ret->mountpoint.kind != MOUNTPOINT_SHARE &&
+		!device_by_number(&l->node->o.world, ret->mountpoint.disk, &ret->dev, &ignored);
 	/* Another disk of the host, which somebody has mounted there. */
 	return ret->kubelet.volume_id || !ret->has_dev || ret->dev.kind;
 }
 
 static void clear(struct sight *s)
 {
-	place_clear(&s->place);
-	kubelet_place_clear(&s->kubelet);
+	mountpoint_clear(&s->mountpoint);
+	kubelet_volume_dir_clear(&s->kubelet);
 }
 
 /* named: those of which kubelet says whose they are; the others may belong to them. */

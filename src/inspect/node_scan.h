@@ -9,7 +9,7 @@
 #include "node/target/kubelet.h"
 #include "node/mount/mountinfo.h"
 #include "node/service.h"
-#include "node/target/place.h"
+#include "node/target/mountpoint.h"
 
 /* A scan of the host. `step` names its current part, for the finding when the scan hangs. */
 struct node_scan {

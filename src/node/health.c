@@ -28,7 +28,7 @@
 #include "node/target/guard.h"
 #include "node/work/job.h"
 #include "node/host/max_volumes.h"
-#include "node/target/place.h"
+#include "node/target/mountpoint.h"
 #include "node/target/share.h"
 
 #define VOL_DATA_MAX 65536
@@ -87,18 +87,19 @@ static const struct mount *find_by_id(const struct mount_table *t, const char *v
 }
 
 enum { VOLUME_UNKNOWN = 1 };
-/* *ret: the place to look at. VOLUME_UNKNOWN: no path is given, and no mount has this id. */
-static int find_place(const struct mount_table *t, const char *volume_id, const char *publish_path,
-                      const char *staging_path, struct place *ret, struct err *err)
+/* *ret: the mountpoint to probe. VOLUME_UNKNOWN: no path is given, and no mount has this id. */
+static int find_mountpoint(const struct mount_table *t, const char *volume_id,
+                           const char *publish_path, const char *staging_path,
+                           struct mountpoint *ret, struct err *err)
 {
 	const struct mount *m;
 
 	if (!str_empty(publish_path))
-		return place_look(t, publish_path, ret, err);
+		return mountpoint_read(t, publish_path, ret, err);
 	if (!str_empty(staging_path))
-		return place_look_staged(t, staging_path, volume_id, ret, err);
+		return mountpoint_read_staged(t, staging_path, volume_id, ret, err);
 	m = find_by_id(t, volume_id);
-	return m ? place_look(t, m->target, ret, err) : VOLUME_UNKNOWN;
+	return m ? mountpoint_read(t, m->target, ret, err) : VOLUME_UNKNOWN;
 }
 
 /* ---- finding its faults ---- */
@@ -107,8 +108,8 @@ static int find_place(const struct mount_table *t, const char *volume_id, const 
  * After an error ext4 refuses writes but, since Linux 6.12 and its backports, does not show itself
  * read-only.
  */
-static void check_ext_errors(const struct node *n, const struct place *p, const struct device *dev,
-                             struct health *h)
+static void check_ext_errors(const struct node *n, const struct mountpoint *p,
+                             const struct device *dev, struct health *h)
 {
 	char *dir AUTO(free) = xasprintf("%s/fs/ext4/%s", n->o.world.sysfs, dev->name);
 	struct err ignored = ERR_INIT;
@@ -129,10 +130,10 @@ static bool is_refusal(int errnum)
 }
 
 /* An errno of a share is its server's: no look at a share needs a descriptor of the driver. */
-static int check_share(struct node *n, const struct mount_table *t, const struct place *p,
+static int check_share(struct node *n, const struct mount_table *t, const struct mountpoint *p,
                        struct health *h, struct err *err)
 {
-	const char *path = place_to_look_through(t, p);
+	const char *path = mountpoint_probe_path(t, p);
 	struct statvfs ignored;
 	int sys;
 
@@ -155,7 +156,7 @@ static int check_share(struct node *n, const struct mount_table *t, const struct
 	return 0;
 }
 
-static int check_filesystem(struct node *n, const struct mount_table *t, const struct place *p,
+static int check_filesystem(struct node *n, const struct mount_table *t, const struct mountpoint *p,
                             const struct device *dev, struct health *h, struct err *err)
 {
 	static const struct {
@@ -180,7 +181,7 @@ static int check_filesystem(struct node *n, const struct mount_table *t, const s
 	return rc < 0 ? -1 : 0;
 }
 
-static int check_block(const struct place *p, const struct device *dev, struct health *h,
+static int check_block(const struct mountpoint *p, const struct device *dev, struct health *h,
                        struct err *err)
 {
 	int fd AUTO(fd) = -1;
@@ -196,7 +197,7 @@ static int check_block(const struct place *p, const struct device *dev, struct h
 	return 0;
 }
 
-static int check_device(struct node *n, const struct mount_table *t, const struct place *p,
+static int check_device(struct node *n, const struct mount_table *t, const struct mountpoint *p,
                         struct health *h, struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(300);
@@ -218,7 +219,7 @@ static int check_device(struct node *n, const struct mount_table *t, const struc
 		fault(h, HEALTH_INACCESSIBLE, "ControllerNotLive", "%s: %s", dev.name, why.ptr);
 		return 0;
 	}
-	if (p->kind == PLACE_BLOCK)
+	if (p->kind == MOUNTPOINT_BLOCK)
 		return check_block(p, &dev, h, err);
 	return check_filesystem(n, t, p, &dev, h, err);
 }
@@ -227,21 +228,21 @@ int node_volume_health(struct node *n, const char *volume_id, const char *publis
                        const char *staging_path, struct health *ret, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	struct place p AUTO(place_clear) = PLACE_INIT;
+	struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
 	int rc;
 
 	ret->n = 0;
 	rc = mount_table_read(n->o.proc_root, &t, err);
 	if (!rc)
-		rc = find_place(&t, volume_id, publish_path, staging_path, &p, err);
-	if (!rc && p.kind == PLACE_NOTHING)
+		rc = find_mountpoint(&t, volume_id, publish_path, staging_path, &p, err);
+	if (!rc && p.kind == MOUNTPOINT_NONE)
 		fault(ret, HEALTH_INACCESSIBLE, "NotMounted", "nothing is mounted at %s",
 		      str_empty(publish_path) ? staging_path : publish_path);
-	else if (!rc && p.kind == PLACE_OTHER)
+	else if (!rc && p.kind == MOUNTPOINT_OTHER)
 		fault(ret, HEALTH_INACCESSIBLE, "ForeignMount",
 		      "%s shows %s of %s, which this driver did not mount", p.path, p.m->fs_type,
 		      p.m->source);
-	else if (!rc && p.kind == PLACE_SHARE)
+	else if (!rc && p.kind == MOUNTPOINT_SHARE)
 		rc = check_share(n, &t, &p, ret, err);
 	else if (!rc)
 		rc = check_device(n, &t, &p, ret, err);

@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		if (!mount_at(&t, m->target) == !mount_hidden_at(&t, m->target) ||
 		    !mount_of(&t, m->devno, m->root, NULL))
 			abort();
-		(void)mount_same_place(&t, m, &t.v[0]);
+		(void)mount_same_mountpoint(&t, m, &t.v[0]);
 	}
 	return 0;
 }

@@ -17,15 +17,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	size_t size = n < PCI_CONFIG_MAX ? n : PCI_CONFIG_MAX;
 	uint8_t *exact = xmalloc(size ? size : 1), bytes[DEVICE_TAG_MAX] = { 0 };
 	char tag[DEVICE_TAG_MAX + 4];
-	struct virtio_place place;
+	struct virtio_cap_window cap;
 	struct err err = ERR_INIT;
 
 	memcpy(exact, data, size);
 	/* What is believed lies within the space, and is read by whole words. */
-	if (virtio_find_config(exact, size, &place) &&
-	    (size < PCI_CONFIG_MAX || place.bar > 5 || place.offset % 4 ||
-	     place.offset + DEVICE_TAG_MAX < place.offset || place.window < 0x40 ||
-	     place.window + 20 > PCI_CONFIG_MAX))
+	if (virtio_find_config(exact, size, &cap) &&
+	    (size < PCI_CONFIG_MAX || cap.bar > 5 || cap.offset % 4 ||
+	     cap.offset + DEVICE_TAG_MAX < cap.offset || cap.window < 0x40 ||
+	     cap.window + 20 > PCI_CONFIG_MAX))
 		abort();
 	memcpy(bytes, data, n < sizeof(bytes) ? n : sizeof(bytes));
 	if (virtio_tag_of(bytes, tag) && device_tag_check(tag, &err))

@@ -7,7 +7,7 @@
  * The configuration is in a BAR. Mapping that is refused by kernels with CONFIG_IO_STRICT_DEVMEM
  * (Debian's and Red Hat's) while a driver holds the function, and reads zeroes before. So it is
  * read through the window VIRTIO_PCI_CAP_PCI_CFG, which each virtio function must have and Linux's
- * driver never uses: a place is written to it, and the bytes are read from it. One reader at a
+ * driver never uses: an address is written to it, and the bytes are read from it. One reader at a
  * time, by a lock on the function's config file, also among processes.
  */
 #include "node/device/virtio_tag.h"
@@ -105,9 +105,9 @@ static unsigned find_capability(const uint8_t *config, unsigned type, unsigned s
 	return 0;
 }
 
-bool virtio_find_config(const uint8_t *config, size_t n, struct virtio_place *ret)
+bool virtio_find_config(const uint8_t *config, size_t n, struct virtio_cap_window *ret)
 {
-	struct virtio_place place;
+	struct virtio_cap_window cap;
 	const uint8_t *c;
 	unsigned at;
 
@@ -117,13 +117,13 @@ bool virtio_find_config(const uint8_t *config, size_t n, struct virtio_place *re
 	if (!at)
 		return false;
 	c = config + at;
-	place.bar = c[CAP_BAR];
-	place.offset = le32(c + CAP_OFFSET);
-	place.window = find_capability(config, TYPE_WINDOW, WINDOW_SIZE);
-	if (!place.window || le32(c + CAP_LENGTH) < DEVICE_TAG_MAX || place.offset % 4 ||
-	    place.offset > UINT32_MAX - DEVICE_TAG_MAX)
+	cap.bar = c[CAP_BAR];
+	cap.offset = le32(c + CAP_OFFSET);
+	cap.window = find_capability(config, TYPE_WINDOW, WINDOW_SIZE);
+	if (!cap.window || le32(c + CAP_LENGTH) < DEVICE_TAG_MAX || cap.offset % 4 ||
+	    cap.offset > UINT32_MAX - DEVICE_TAG_MAX)
 		return false;
-	*ret = place;
+	*ret = cap;
 	return true;
 }
 
@@ -151,23 +151,23 @@ static int get(int fd, unsigned at, uint8_t *bytes, size_t n)
 }
 
 /* Four bytes of a BAR. 0 or an errno. */
-static int read_through(int fd, const struct virtio_place *place, uint32_t offset, uint8_t *ret)
+static int read_through(int fd, const struct virtio_cap_window *cap, uint32_t offset, uint8_t *ret)
 {
-	const uint8_t four[4] = { 4, 0, 0, 0 }, bar = (uint8_t)place->bar;
+	const uint8_t four[4] = { 4, 0, 0, 0 }, bar = (uint8_t)cap->bar;
 	const uint8_t at[4] = { (uint8_t)offset, (uint8_t)(offset >> 8), (uint8_t)(offset >> 16),
 		                (uint8_t)(offset >> 24) };
 	uint8_t then[4];
-	int e = put(fd, place->window + CAP_BAR, &bar, 1);
+	int e = put(fd, cap->window + CAP_BAR, &bar, 1);
 
 	if (!e)
-		e = put(fd, place->window + CAP_LENGTH, four, 4);
+		e = put(fd, cap->window + CAP_LENGTH, four, 4);
 	if (!e)
-		e = put(fd, place->window + CAP_OFFSET, at, 4);
+		e = put(fd, cap->window + CAP_OFFSET, at, 4);
 	if (!e)
-		e = get(fd, place->window + CAP_DATA, ret, 4);
+		e = get(fd, cap->window + CAP_DATA, ret, 4);
 	/* A program that knows nothing of the lock may have used the window, too. */
 	if (!e)
-		e = get(fd, place->window + CAP_OFFSET, then, 4);
+		e = get(fd, cap->window + CAP_OFFSET, then, 4);
 	return e ? e : memcmp(at, then, 4) ? EBUSY : 0;
 }
 
@@ -185,12 +185,12 @@ static int lock_window(int fd)
 	return EBUSY;
 }
 
-static int read_bytes(int fd, const struct virtio_place *place, uint8_t ret[DEVICE_TAG_MAX])
+static int read_bytes(int fd, const struct virtio_cap_window *cap, uint8_t ret[DEVICE_TAG_MAX])
 {
 	int e = lock_window(fd);
 
 	for (uint32_t i = 0; i < DEVICE_TAG_MAX && !e; i += 4)
-		e = read_through(fd, place, place->offset + i, ret + i);
+		e = read_through(fd, cap, cap->offset + i, ret + i);
 	return e; /* the lock ends with the descriptor */
 }
 
@@ -205,17 +205,17 @@ int virtio_tag_read(const char *dir, char ret[DEVICE_TAG_MAX + 4], struct str *w
 	char *path AUTO(free) = xasprintf("%s/config", dir);
 	int fd AUTO(fd) = open(path, O_RDWR | O_CLOEXEC);
 	uint8_t config[PCI_CONFIG_MAX], bytes[DEVICE_TAG_MAX];
-	struct virtio_place place;
+	struct virtio_cap_window cap;
 	ssize_t n = -1;
 	int e;
 
 	if (fd >= 0)
 		n = pread(fd, config, sizeof(config), 0);
-	if (n >= 0 && !virtio_find_config(config, (size_t)n, &place)) {
+	if (n >= 0 && !virtio_find_config(config, (size_t)n, &cap)) {
 		str_addf(why, "%s does not say where the function's tag is", path);
 		return VIRTIO_TAG_UNKNOWN;
 	}
-	e = n < 0 ? errno : read_bytes(fd, &place, bytes);
+	e = n < 0 ? errno : read_bytes(fd, &cap, bytes);
 	if (!e && virtio_tag_of(bytes, ret))
 		return 0;
 	if (is_short(e)) {

@@ -16,7 +16,7 @@ bool fs_fault_needs_mount(enum fs_fault fault)
 	return fault == FS_SHUT_DOWN || fault == FS_READ_ONLY || fault == FS_DEAD;
 }
 
-static int read_only(const struct place *p, struct err *err)
+static int read_only(const struct mountpoint *p, struct err *err)
 {
 	err_set(err, ERR_PRECONDITION,
 	        "%s at %s was made read-only by the kernel after an error (see the node's kernel "
@@ -28,9 +28,9 @@ static int read_only(const struct place *p, struct err *err)
 
 /*
  * The oldest writable mount of the filesystem's root: the filesystem is staged there
- * (place_to_look_through()).
+ * (mountpoint_probe_path()).
  */
-static const char *path_for_write(const struct mount_table *t, const struct place *p)
+static const char *path_for_write(const struct mount_table *t, const struct mountpoint *p)
 {
 	const struct mount *m = NULL;
 
@@ -40,7 +40,7 @@ static const char *path_for_write(const struct mount_table *t, const struct plac
 	return p->path;
 }
 
-static int held(struct node *n, const struct place *p, const char *path, struct err *err)
+static int held(struct node *n, const struct mountpoint *p, const char *path, struct err *err)
 {
 	struct err unread = ERR_INIT;
 
@@ -56,12 +56,12 @@ static int held(struct node *n, const struct place *p, const char *path, struct 
 	return FS_FROZEN;
 }
 
-int fs_fault_look(struct node *n, const struct mount_table *t, const struct place *p,
+int fs_fault_look(struct node *n, const struct mount_table *t, const struct mountpoint *p,
                   enum guard_ask ask, struct err *err)
 {
-	const char *path = ask == GUARD_READ ? place_to_look_through(t, p) : path_for_write(t, p);
+	const char *path = ask == GUARD_READ ? mountpoint_probe_path(t, p) : path_for_write(t, p);
 
-	assert(p->kind == PLACE_FILESYSTEM && ask != GUARD_THAW);
+	assert(p->kind == MOUNTPOINT_FILESYSTEM && ask != GUARD_THAW);
 	if (mount_has_shut_down(p->m)) {
 		err_set(err, ERR_PRECONDITION,
 		        "%s at %s has shut itself down after an error (see the node's kernel log): "

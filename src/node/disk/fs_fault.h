@@ -8,7 +8,7 @@
 
 #include "node/target/guard.h"
 #include "node/node.h"
-#include "node/target/place.h"
+#include "node/target/mountpoint.h"
 
 enum fs_fault {
 	FS_FINE,
@@ -20,12 +20,12 @@ enum fs_fault {
 	FS_FAULTS
 };
 /*
- * `p` is PLACE_FILESYSTEM. ask: GUARD_READ, or one of the writes, which is for mounts that are to
- * be written. Returns an enum fs_fault. Above 0, *err has the fault and its code:
+ * `p` is MOUNTPOINT_FILESYSTEM. ask: GUARD_READ, or one of the writes, which is for mounts that are
+ * to be written. Returns an enum fs_fault. Above 0, *err has the fault and its code:
  * FAILED_PRECONDITION for FS_SHUT_DOWN and FS_READ_ONLY, which stay until the filesystem is mounted
  * again, else UNAVAILABLE. -1: the filesystem could not be asked (UNAVAILABLE).
  */
-int fs_fault_look(struct node *n, const struct mount_table *t, const struct place *p,
+int fs_fault_look(struct node *n, const struct mount_table *t, const struct mountpoint *p,
                   enum guard_ask ask, struct err *err) MUST_CHECK;
 /* Does only a new mount end the fault? */
 bool fs_fault_needs_mount(enum fs_fault fault);

@@ -182,8 +182,8 @@ static int check_flags(const struct staging *s, const struct mount *m, struct er
  * While a mount that no table shows holds the filesystem, mount(2) shows the same one again, with
  * its fault. A freeze that has outlived the filesystem's last mount here can be ended only now.
  */
-static int check_use(const struct staging *s, const struct mount_table *t, const struct place *p,
-                     struct err *err)
+static int check_use(const struct staging *s, const struct mount_table *t,
+                     const struct mountpoint *p, struct err *err)
 {
 	enum guard_ask ask = s->read_only ? GUARD_READ : GUARD_COMMIT;
 	struct err ignored = ERR_INIT;
@@ -200,14 +200,15 @@ static int check_result(const struct staging *s, const char *fs_type, const stru
                         struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	struct place p AUTO(place_clear) = PLACE_INIT;
+	struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
 	const struct mount *m;
 	int rc;
 
-	if (mount_table_read(s->node->o.proc_root, &t, err) || place_look(&t, s->path, &p, err))
+	if (mount_table_read(s->node->o.proc_root, &t, err) ||
+	    mountpoint_read(&t, s->path, &p, err))
 		return -1;
 	m = p.m;
-	if (p.kind != PLACE_FILESYSTEM || p.disk != s->dev.devno)
+	if (p.kind != MOUNTPOINT_FILESYSTEM || p.disk != s->dev.devno)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "%s was mounted on %s, but device %u:%u is there: "
 		               "the disk has changed meanwhile",
@@ -218,8 +219,8 @@ static int check_result(const struct staging *s, const char *fs_type, const stru
 		               fs_type, s->read_only ? "ro" : "rw");
 	if (staged_check_context(options, m, err) || check_flags(s, m, err))
 		return -1;
-	rc = place_check_same(&p, &s->dev, err);
-	if (rc == PLACE_DISK_GONE)
+	rc = mountpoint_check_same(&p, &s->dev, err);
+	if (rc == MOUNTPOINT_DISK_GONE)
 		return err_set(err, ERR_UNAVAILABLE, "%s was mounted on %s and has gone since",
 		               s->dev.path, s->path);
 	return rc ? -1 : check_use(s, &t, &p, err);

@@ -20,7 +20,7 @@
 #include "node/mount/mount_same.h"
 #include "node/disk/unstage_disk.h"
 
-static int foreign(const struct staged_want *w, const struct place *p, struct err *err)
+static int foreign(const struct staged_want *w, const struct mountpoint *p, struct err *err)
 {
 	struct str wanted AUTO(str_clear) = STR_INIT(400);
 
@@ -28,7 +28,7 @@ static int foreign(const struct staged_want *w, const struct place *p, struct er
 	return staged_refuse_foreign(w, p, wanted.ptr, err);
 }
 
-static int check_flags(const struct staged_want *w, const struct place *p, struct err *err)
+static int check_flags(const struct staged_want *w, const struct mountpoint *p, struct err *err)
 {
 	struct mount_asked asked = { .flags = w->flags, .no_replay = w->no_replay };
 	int fd AUTO(fd) = -1;
@@ -49,20 +49,23 @@ static int unstage_stopped(const struct staged_want *w, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct unstaging u = {
-		.node = w->node, .volume_id = w->r->volume_id, .table = &t, .place = PLACE_INIT
+		.node = w->node,
+		.volume_id = w->r->volume_id,
+		.table = &t,
+		.mountpoint = MOUNTPOINT_INIT,
 	};
 	struct err why = *err;
 	int rc;
 
 	err_clear(err);
 	rc = mount_table_read(w->node->o.proc_root, &t, err) ||
-	                     place_look_staged(&t, w->r->staging_path, w->r->volume_id, &u.place,
-	                                       err) ||
+	                     mountpoint_read_staged(&t, w->r->staging_path, w->r->volume_id,
+	                                            &u.mountpoint, err) ||
 	                     unstage_disk(&u, w->deadline, err) ||
 	                     disk_record_remove_unstage(w->node, w->r->volume_id, err)
 	             ? -1
 	             : 0;
-	place_clear(&u.place);
+	mountpoint_clear(&u.mountpoint);
 	if (rc)
 		return err_wrap(err, "its filesystem has stopped (%s) and could not be unstaged",
 		                why.msg);
@@ -71,13 +74,13 @@ static int unstage_stopped(const struct staged_want *w, struct err *err)
 	return STAGED_ABSENT;
 }
 
-/* A filesystem of the right disk is mounted there. 0: as wanted; PLACE_DISK_GONE. */
-static int check_same(const struct staged_want *w, const struct place *p, struct err *err)
+/* A filesystem of the right disk is mounted there. 0: as wanted; MOUNTPOINT_DISK_GONE. */
+static int check_same(const struct staged_want *w, const struct mountpoint *p, struct err *err)
 {
 	if (staged_check_read_only(w, p, err) || staged_check_context(w->flags, p->m, err) ||
 	    check_flags(w, p, err))
 		return -1;
-	return place_check_same(p, w->dev, err);
+	return mountpoint_check_same(p, w->dev, err);
 }
 
 /*
@@ -85,7 +88,7 @@ static int check_same(const struct staged_want *w, const struct place *p, struct
  * matter. A filesystem that is read-only by its own mount flag cannot be asked to write.
  */
 static int check_mounted(const struct staged_want *w, const struct mount_table *t,
-                         const struct place *p, bool *ret_stopped, struct err *err)
+                         const struct mountpoint *p, bool *ret_stopped, struct err *err)
 {
 	bool write = !w->read_only && (!p->m->read_only || mount_turned_read_only(p->m));
 	int rc;
@@ -124,15 +127,15 @@ int staged_check_block(const struct staged_want *w, const char *path, struct err
 
 int staged_disk_look(const struct staged_want *w, struct err *err)
 {
-	struct place p AUTO(place_clear) = PLACE_INIT;
+	struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
 	bool block = w->r->cap.type == ACCESS_BLOCK, stopped = false;
-	int rc = PLACE_DISK_GONE;
+	int rc = MOUNTPOINT_DISK_GONE;
 
-	if (place_look_staged(w->mounts, w->r->staging_path, w->r->volume_id, &p, err))
+	if (mountpoint_read_staged(w->mounts, w->r->staging_path, w->r->volume_id, &p, err))
 		return -1;
-	if (p.kind == PLACE_NOTHING)
+	if (p.kind == MOUNTPOINT_NONE)
 		return STAGED_ABSENT;
-	if (p.kind == PLACE_OTHER || p.kind == PLACE_SHARE)
+	if (p.kind == MOUNTPOINT_OTHER || p.kind == MOUNTPOINT_SHARE)
 		return foreign(w, &p, err);
 	if (p.disk != w->dev->devno) {
 		struct device other;
@@ -142,7 +145,7 @@ int staged_disk_look(const struct staged_want *w, struct err *err)
 			err_clear(err);
 		if (gone != DEVICE_ABSENT)
 			return foreign(w, &p, err);
-	} else if (block != (p.kind == PLACE_BLOCK)) {
+	} else if (block != (p.kind == MOUNTPOINT_BLOCK)) {
 		return err_set(err, ERR_EXISTS,
 		               "the volume is already staged at %s as %s, not as %s", p.path,
 		               block ? "a filesystem" : "raw block",
@@ -153,7 +156,7 @@ int staged_disk_look(const struct staged_want *w, struct err *err)
 	}
 	if (stopped)
 		return unstage_stopped(w, err);
-	if (rc != PLACE_DISK_GONE)
+	if (rc != MOUNTPOINT_DISK_GONE)
 		return rc;
-	return place_unmount(&p, w->node->o.proc_root, true, err) ? -1 : STAGED_ABSENT;
+	return mountpoint_unmount(&p, w->node->o.proc_root, true, err) ? -1 : STAGED_ABSENT;
 }

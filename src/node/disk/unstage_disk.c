@@ -195,7 +195,7 @@ FRAME_OF_ITS_OWN static int write_record(const struct unstaging *u, struct err *
  */
 static int thaw(const struct unstaging *u, struct err *err)
 {
-	if (guard_ask(u->node->guard, GUARD_THAW, u->place.disk, u->place.path, err) == 0)
+	if (guard_ask(u->node->guard, GUARD_THAW, u->mountpoint.disk, u->mountpoint.path, err) == 0)
 		return 0;
 	if (u->gone || mount_errno_is_dead(err->sys)) {
 		err_clear(err);
@@ -205,7 +205,7 @@ static int thaw(const struct unstaging *u, struct err *err)
 	return err_wrap(err,
 	                "its filesystem may be frozen (fsfreeze -f) and stays mounted; next: "
 	                "fsfreeze -u %s",
-	                u->place.path);
+	                u->mountpoint.path);
 }
 
 static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err *err)
@@ -217,8 +217,8 @@ static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err
 	if (thaw(u, err))
 		return -1;
 	kill_point("unstage: filesystem not frozen");
-	mount_table_keep(u->table, &u->place.m);
-	if (busy_unmount(u->node, &u->place, u->gone, d, err))
+	mount_table_keep(u->table, &u->mountpoint.m);
+	if (busy_unmount(u->node, &u->mountpoint, u->gone, d, err))
 		return -1;
 	if (!u->ours)
 		return 0;
@@ -241,7 +241,7 @@ int unstage_disk_finish(struct unstaging *u, struct deadline d, struct err *err)
 		return rc < 0 ? -1 : 0;
 	u->dev = dev;
 	u->fs = fs;
-	u->place.disk = dev.devno;
+	u->mountpoint.disk = dev.devno;
 	if (wait_for_release(u, d, err))
 		return -1;
 	make_writable(u);
@@ -267,14 +267,14 @@ static int settle(const struct unstaging *u, struct deadline d, struct err *err)
 {
 	struct partitions now AUTO(partitions_clear) = PARTITIONS_INIT;
 
-	if (partitions_read(u->node->o.proc_root, u->place.disk, &now, err))
+	if (partitions_read(u->node->o.proc_root, u->mountpoint.disk, &now, err))
 		return -1;
 	for (;;) {
 		struct partitions seen AUTO(partitions_clear) = now;
 
 		now = (struct partitions)PARTITIONS_INIT;
 		if (settle_with(u, &seen, d, err) ||
-		    partitions_read(u->node->o.proc_root, u->place.disk, &now, err))
+		    partitions_read(u->node->o.proc_root, u->mountpoint.disk, &now, err))
 			return -1;
 		if (partitions_equal(&now, &seen))
 			return 0;
@@ -288,8 +288,8 @@ static int unstage_block(struct unstaging *u, struct deadline d, struct err *err
 	if (u->ours && settle(u, d, err))
 		return -1;
 	kill_point("unstage: device written back");
-	mount_table_keep(u->table, &u->place.m);
-	if (busy_unmount(u->node, &u->place, u->gone, d, err))
+	mount_table_keep(u->table, &u->mountpoint.m);
+	if (busy_unmount(u->node, &u->mountpoint, u->gone, d, err))
 		return -1;
 	if (u->ours)
 		make_writable(u);
@@ -307,20 +307,20 @@ static int look_again(struct unstaging *u, struct err *err)
 	struct statvfs fs;
 	int rc;
 
-	if (!place_is_known_by_name(&u->place))
+	if (!mountpoint_is_btrfs(&u->mountpoint))
 		return 0;
-	if (guard_statvfs(u->node->guard, u->place.disk, u->place.path, &fs, err) &&
+	if (guard_statvfs(u->node->guard, u->mountpoint.disk, u->mountpoint.path, &fs, err) &&
 	    !mount_errno_is_dead(err->sys))
 		return -1;
 	err_clear(err);
-	rc = place_compare(&u->place, &u->dev, &ignored, err);
+	rc = mountpoint_compare(&u->mountpoint, &u->dev, &ignored, err);
 	if (rc == 0 || (rc < 0 && !mount_errno_is_dead(err->sys)))
 		return rc;
 	err_clear(err); /* a dead disk, which nobody can read, is as good as gone */
 	u->gone = rc > 0;
 	u->ours = false;
 	u->dev = (struct device) { .kind = NULL };
-	u->place.disk = 0;
+	u->mountpoint.disk = 0;
 	return 0;
 }
 
@@ -332,7 +332,7 @@ static int look_again(struct unstaging *u, struct err *err)
 static int identify(struct unstaging *u, struct err *err)
 {
 	int fd AUTO(fd) = -1;
-	int rc = device_by_number(&u->node->o.world, u->place.disk, &u->dev, err);
+	int rc = device_by_number(&u->node->o.world, u->mountpoint.disk, &u->dev, err);
 
 	u->gone = rc == DEVICE_ABSENT;
 	if (rc == 0 && u->dev.nsid != 0) {
@@ -348,7 +348,7 @@ static int identify(struct unstaging *u, struct err *err)
 	if (rc >= 0)
 		return 0;
 	err_wrap(err, "it is not known whether somebody uses the disk that is mounted at %s",
-	         u->place.path);
+	         u->mountpoint.path);
 	return err_recode(err, ERR_UNAVAILABLE);
 }
 
@@ -363,12 +363,12 @@ int unstage_disk(struct unstaging *u, struct deadline d, struct err *err)
 {
 	int rc;
 
-	u->fs = u->place.kind == PLACE_FILESYSTEM ? u->place.m->devno : 0;
+	u->fs = u->mountpoint.kind == MOUNTPOINT_FILESYSTEM ? u->mountpoint.m->devno : 0;
 	if (identify(u, err) || unstaging_refuse_published(u, err))
 		return -1;
 	kill_point("unstage: nobody else shows it");
-	rc = u->place.kind == PLACE_BLOCK ? unstage_block(u, d, err)
-	                                  : unstage_filesystem(u, d, err);
+	rc = u->mountpoint.kind == MOUNTPOINT_BLOCK ? unstage_block(u, d, err)
+	                                            : unstage_filesystem(u, d, err);
 	if (rc)
 		return -1;
 	kill_point("unstage: device let go");

@@ -5,7 +5,7 @@
 #include "common/deadline.h"
 #include "node/staged/unstaging.h"
 
-/* u->place is PLACE_FILESYSTEM or PLACE_BLOCK. */
+/* u->mountpoint is MOUNTPOINT_FILESYSTEM or MOUNTPOINT_BLOCK. */
 int unstage_disk(struct unstaging *u, struct deadline d, struct err *err) MUST_CHECK;
 /*
  * Nothing is staged. A tool of an earlier driver may still work on the disk, or an earlier call may

@@ -315,22 +315,22 @@ static enum look look_at_open_files(const struct suspect *s)
 	return look;
 }
 
-static bool holds_place(const struct suspect *s)
+static bool holds_directory(const struct suspect *s)
 {
 	static const struct {
 		const char *link, *has, *end;
-	} places[] = {
+	} dirs[] = {
 		{ "cwd", "has its working directory in", "" },
 		{ "root", "has", " as its root" },
 		{ "exe", "runs", "" },
 	};
-	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
 		char *name AUTO(free) = NULL;
 
-		if (look_at(s, s->dir, places[i].link) != MATCH_FILE)
+		if (look_at(s, s->dir, dirs[i].link) != MATCH_FILE)
 			continue;
-		name = read_link("%s/%s/%s", s->w->q->proc_root, s->pid, places[i].link);
-		found(s, places[i].has, name ? name : "a directory of it", places[i].end);
+		name = read_link("%s/%s/%s", s->w->q->proc_root, s->pid, dirs[i].link);
+		found(s, dirs[i].has, name ? name : "a directory of it", dirs[i].end);
 		return true;
 	}
 	return false;
@@ -470,7 +470,7 @@ static void look_at_process(const struct suspect *s)
 
 	if (look_at_open_files(s) == LOOK_HOLDS || look_at_threads(s) == LOOK_HOLDS || q->writers)
 		return;
-	if (!holds_place(s) && q->mounts)
+	if (!holds_directory(s) && q->mounts)
 		(void)holds_mount(s);
 }
 

@@ -49,13 +49,13 @@ static void count_host_functions(const struct node *n)
 	}
 }
 
-static bool is_ours(const struct node *n, const struct place *p, struct device *dev)
+static bool is_ours(const struct node *n, const struct mountpoint *p, struct device *dev)
 {
 	struct err ignored = ERR_INIT;
 
-	if (p->kind == PLACE_SHARE)
+	if (p->kind == MOUNTPOINT_SHARE)
 		return true;
-	return (p->kind == PLACE_FILESYSTEM || p->kind == PLACE_BLOCK) &&
+	return (p->kind == MOUNTPOINT_FILESYSTEM || p->kind == MOUNTPOINT_BLOCK) &&
 	       device_by_number(&n->o.world, p->disk, dev, &ignored) == 0 && dev->kind;
 }
 
@@ -86,19 +86,19 @@ void node_each_staged(struct node *n, node_staged_fn *fn, void *arg)
 	if (mount_table_read(n->o.proc_root, &t, &ignored))
 		return;
 	for (size_t i = 0; i < t.n; i++) {
-		struct place p AUTO(place_clear) = PLACE_INIT;
+		struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
 		struct device dev = { .kind = NULL };
 
 		err_clear(&ignored);
-		if (str_has_prefix(t.v[i].target, below) && place_may_be_volume(&t.v[i]) &&
-		    !place_look(&t, t.v[i].target, &p, &ignored) && p.kind != PLACE_NOTHING &&
-		    is_new(&seen, p.disk) && is_ours(n, &p, &dev))
+		if (str_has_prefix(t.v[i].target, below) && mountpoint_may_be_volume(&t.v[i]) &&
+		    !mountpoint_read(&t, t.v[i].target, &p, &ignored) &&
+		    p.kind != MOUNTPOINT_NONE && is_new(&seen, p.disk) && is_ours(n, &p, &dev))
 			fn(arg, &p, &dev);
 	}
 	free(seen.v);
 }
 
-static void count_one(void *arg, const struct place *p, const struct device *dev)
+static void count_one(void *arg, const struct mountpoint *p, const struct device *dev)
 {
 	(void)p;
 	(void)dev;
@@ -114,13 +114,13 @@ static int64_t staged(struct node *n)
 }
 
 /* Of a disk that has gone, or cannot be looked at, nobody can say whose it was. */
-static bool may_be_staged(const struct node *n, const struct place *p)
+static bool may_be_staged(const struct node *n, const struct mountpoint *p)
 {
 	struct err ignored = ERR_INIT;
 	struct device dev = { .kind = NULL };
 
-	if (p->kind != PLACE_FILESYSTEM && p->kind != PLACE_BLOCK)
-		return p->kind == PLACE_SHARE;
+	if (p->kind != MOUNTPOINT_FILESYSTEM && p->kind != MOUNTPOINT_BLOCK)
+		return p->kind == MOUNTPOINT_SHARE;
 	return device_by_number(&n->o.world, p->disk, &dev, &ignored) != 0 || dev.kind;
 }
 
@@ -133,11 +133,11 @@ bool node_may_have_staged(const struct node *n)
 	if (mount_table_read(n->o.proc_root, &t, &ignored))
 		return true;
 	for (size_t i = 0; i < t.n; i++) {
-		struct place p AUTO(place_clear) = PLACE_INIT;
+		struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
 
 		err_clear(&ignored);
-		if (str_has_prefix(t.v[i].target, below) && place_may_be_volume(&t.v[i]) &&
-		    (place_look(&t, t.v[i].target, &p, &ignored) || may_be_staged(n, &p)))
+		if (str_has_prefix(t.v[i].target, below) && mountpoint_may_be_volume(&t.v[i]) &&
+		    (mountpoint_read(&t, t.v[i].target, &p, &ignored) || may_be_staged(n, &p)))
 			return true;
 	}
 	return false;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "node/node.h"
-#include "node/target/place.h"
+#include "node/target/mountpoint.h"
 
 /*
  * Is it known how many volumes this node takes? Not when the DPU shows no function and never has:
@@ -15,7 +15,7 @@ bool node_has_functions(const struct node *n, struct str *why);
  * oldest mount, which is where it is staged. `dev` is zeroed for a share. Reads sysfs and
  * mountinfo.
  */
-typedef void node_staged_fn(void *arg, const struct place *p, const struct device *dev);
+typedef void node_staged_fn(void *arg, const struct mountpoint *p, const struct device *dev);
 void node_each_staged(struct node *n, node_staged_fn *fn, void *arg);
 /*
  * Is anything mounted below kubelet's directory that kubelet may have to unmount by this driver?

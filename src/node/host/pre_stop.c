@@ -19,7 +19,7 @@
 #define CGROUP_MAX 65536
 #define LOOK_AGAIN_MS 250
 
-/* A place of this driver. */
+/* A volume directory of this driver. */
 struct spot {
 	char *path, *pod, *volume; /* pod NULL: staged */
 	bool lives;                /* its pod does */
@@ -41,8 +41,8 @@ static void spots_clear(struct spots *s)
 }
 DEFINE_AUTO_VALUE(struct spots, spots_clear);
 
-/* What a volume is called in all of its places. */
-static const char *name_of(const struct kubelet_place *p)
+/* The name of a volume, the same for all of its directories. */
+static const char *name_of(const struct kubelet_volume_dir *p)
 {
 	return p->persistent_volume ? p->persistent_volume : p->volume_id;
 }
@@ -55,9 +55,9 @@ static int pre_stop_find_spots(const struct pre_stop_options *o, struct spots *r
 		return -1;
 	ret->v = xcalloc(table.n + 1, sizeof(*ret->v));
 	for (size_t i = 0; i < table.n; i++) {
-		struct kubelet_place p AUTO(kubelet_place_clear) = { .since = -1 };
+		struct kubelet_volume_dir p AUTO(kubelet_volume_dir_clear) = { .since = -1 };
 
-		kubelet_place_of(o->kubelet_dir, o->driver, table.v[i].target, &p);
+		kubelet_volume_dir_read(o->kubelet_dir, o->driver, table.v[i].target, &p);
 		/* Without vol_data.json it is not known whose it is: not ours to wait for. */
 		if (p.role == KUBELET_OTHER || p.foreign || !p.volume_id || p.since < 0)
 			continue;

@@ -60,14 +60,14 @@ struct volume_metrics *volume_metrics_free(struct volume_metrics *v)
 /* ---- whose it is ---- */
 
 /* malloc'ed; NULL: unknown. */
-static char *volume_metrics_id(const struct place *p)
+static char *volume_metrics_id(const struct mountpoint *p)
 {
 	char *path AUTO(free) = NULL, *text AUTO(free) = NULL;
 	struct json *tree AUTO(json_free) = NULL;
 	struct err ignored = ERR_INIT;
 	size_t n;
 
-	if (p->kind == PLACE_BLOCK)
+	if (p->kind == MOUNTPOINT_BLOCK)
 		return xstrdup(strrchr(p->path, '/') + 1);
 	if (!str_has_suffix(p->path, GLOBAL_MOUNT))
 		return NULL;
@@ -107,7 +107,8 @@ static void volume_metrics_read_io(const struct node *n, const char *device,
 	set(v, VOLUME_METRIC_IO, (int64_t)f[9] * NS_PER_MS);
 }
 
-static void look_at_bytes(const struct looking *l, const struct place *p, struct volume_numbers *v)
+static void look_at_bytes(const struct looking *l, const struct mountpoint *p,
+                          struct volume_numbers *v)
 {
 	struct err ignored = ERR_INIT;
 	struct statvfs fs;
@@ -120,7 +121,7 @@ static void look_at_bytes(const struct looking *l, const struct place *p, struct
 	set(v, VOLUME_METRIC_AVAILABLE, (int64_t)(fs.f_bavail * fs.f_frsize));
 }
 
-static void volume_metrics_add(void *arg, const struct place *p, const struct device *dev)
+static void volume_metrics_add(void *arg, const struct mountpoint *p, const struct device *dev)
 {
 	struct looking *l = arg;
 	char *volume = volume_metrics_id(p);
@@ -136,7 +137,7 @@ static void volume_metrics_add(void *arg, const struct place *p, const struct de
 	};
 	if (*dev->name)
 		volume_metrics_read_io(l->node, dev->name, v);
-	if (p->kind == PLACE_BLOCK)
+	if (p->kind == MOUNTPOINT_BLOCK)
 		set(v, VOLUME_METRIC_SIZE, (int64_t)dev->size);
 	else
 		look_at_bytes(l, p, v);

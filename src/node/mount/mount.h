@@ -2,8 +2,8 @@
 /*
  * The few changes that this driver makes to mounts; mountinfo.h tells which there are.
  *
- * They go to the kernel of the calling process. Paths are used as they are: mount_place() first. No
- * state, any thread.
+ * They go to the kernel of the calling process. Paths are used as they are: mount_resolve_path()
+ * first. No state, any thread.
  *
  * Sources: mount(2), umount(2).
  */

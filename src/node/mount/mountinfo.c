@@ -41,7 +41,7 @@ static int octal(const char *p)
 	return value > 0 && value < 256 ? value : -1;
 }
 
-/* Undoes the kernel's \040 and so on, for space, tab, newline and backslash, in place. */
+/* Undoes the kernel's \040 and so on, for space, tab, newline and backslash, in index. */
 static char *unescaped(char *word)
 {
 	char *to = word ? strchr(word, '\\') : NULL;
@@ -279,9 +279,9 @@ static const struct mount *parent_of(const struct mount_table *t, const struct m
 	return NULL;
 }
 
-static const struct mount *at_place(const struct mount_table *t, size_t place)
+static const struct mount *at_index(const struct mount_table *t, size_t index)
 {
-	return &t->v[t->order ? t->order[place] : place];
+	return &t->v[t->order ? t->order[index] : index];
 }
 
 /* Less than, equal to or greater than 0, as strcmp() with the first `n` bytes of `path`. */
@@ -292,15 +292,15 @@ static int compare_start(const char *target, const char *path, size_t n)
 	return rc ? rc : target[n] != '\0';
 }
 
-/* The place of the first mount whose target is not before the first `n` bytes of `path`. */
-static size_t first_place(const struct mount_table *t, const char *path, size_t n)
+/* The index of the first mount whose target is not before the first `n` bytes of `path`. */
+static size_t first_index(const struct mount_table *t, const char *path, size_t n)
 {
 	size_t from = 0, to = t->n;
 
 	while (from < to) {
 		size_t half = from + (to - from) / 2;
 
-		if (compare_start(at_place(t, half)->target, path, n) < 0)
+		if (compare_start(at_index(t, half)->target, path, n) < 0)
 			from = half + 1;
 		else
 			to = half;
@@ -322,8 +322,8 @@ static const struct mount *entered_at(const struct mount_table *t, const struct 
 {
 	const struct mount *last = NULL;
 
-	for (size_t i = first_place(t, path, n); i < t->n; i++) {
-		const struct mount *m = at_place(t, i);
+	for (size_t i = first_index(t, path, n); i < t->n; i++) {
+		const struct mount *m = at_index(t, i);
 
 		if (compare_start(m->target, path, n) != 0)
 			break;
@@ -393,7 +393,8 @@ static char *path_in_filesystem(const struct mount *parent, const char *path)
 	return xasprintf("%s%s", str_eq(parent->root, "/") ? "" : parent->root, rest);
 }
 
-bool mount_same_place(const struct mount_table *t, const struct mount *a, const struct mount *b)
+bool mount_same_mountpoint(const struct mount_table *t, const struct mount *a,
+                           const struct mount *b)
 {
 	const struct mount *up_a = parent_of(t, a), *up_b = parent_of(t, b);
 	char *path_a AUTO(free) = NULL, *path_b AUTO(free) = NULL;
@@ -410,7 +411,7 @@ bool mount_same_place(const struct mount_table *t, const struct mount *a, const 
 
 /* ---- paths ---- */
 
-int mount_place(const char *path, char **ret, struct err *err)
+int mount_resolve_path(const char *path, char **ret, struct err *err)
 {
 	char *copy_of AUTO(free) = xstrdup(path);
 	size_t n = strlen(copy_of);

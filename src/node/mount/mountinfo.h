@@ -78,7 +78,8 @@ const struct mount *mount_containing(const struct mount_table *t, const char *pa
  * Are these two lines of one mount point? A shared parent that is mounted twice shows each child
  * twice.
  */
-bool mount_same_place(const struct mount_table *t, const struct mount *a, const struct mount *b);
+bool mount_same_mountpoint(const struct mount_table *t, const struct mount *a,
+                           const struct mount *b);
 
 /*
  * Is it a mount of a virtio-fs share, by the kernel's client (type virtiofs) or by one outside it
@@ -99,4 +100,4 @@ enum { MOUNT_DIR_ABSENT = 1 };
  * that a mount which hangs there is not touched. MOUNT_DIR_ABSENT: the directory does not exist, so
  * nothing is mounted there. *ret is malloc'ed.
  */
-int mount_place(const char *path, char **ret, struct err *err) MUST_CHECK;
+int mount_resolve_path(const char *path, char **ret, struct err *err) MUST_CHECK;

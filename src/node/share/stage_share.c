@@ -153,12 +153,13 @@ static int check_claim(const struct staging *s, const struct mount_table *t, dev
 static int check_result(const struct staging *s, const struct strs *options, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	struct place p AUTO(place_clear) = PLACE_INIT;
+	struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
 	int rc;
 
-	if (mount_table_read(s->node->o.proc_root, &t, err) || place_look(&t, s->path, &p, err))
+	if (mount_table_read(s->node->o.proc_root, &t, err) ||
+	    mountpoint_read(&t, s->path, &p, err))
 		return -1;
-	if (p.kind != PLACE_SHARE || !str_eq(p.m->source, tag_of(s)))
+	if (p.kind != MOUNTPOINT_SHARE || !str_eq(p.m->source, tag_of(s)))
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the tag %s was mounted on %s, but %s (%s) is there", tag_of(s),
 		               s->path, p.m ? p.m->fs_type : "nothing", p.m ? p.m->source : "");
@@ -203,7 +204,7 @@ static int mount_and_look(struct staging *s, struct err *err)
 static int look(const struct staging *s, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	struct place p AUTO(place_clear) = PLACE_INIT;
+	struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
 	const struct staged_want want = {
 		.node = s->node,
 		.r = s->r,
@@ -219,7 +220,7 @@ static int look(const struct staging *s, struct err *err)
 	rc = staged_share_look(&want, err);
 	if (rc)
 		return rc;
-	if (place_look(&t, s->asked, &p, err))
+	if (mountpoint_read(&t, s->asked, &p, err))
 		return -1;
 	return check_claim(s, &t, p.disk, true, err);
 }

@@ -12,7 +12,7 @@
 #include "node/mount/mount_same.h"
 #include "node/target/share.h"
 
-static int foreign(const struct staged_want *w, const struct place *p, struct err *err)
+static int foreign(const struct staged_want *w, const struct mountpoint *p, struct err *err)
 {
 	char wanted[80];
 
@@ -24,7 +24,8 @@ static int foreign(const struct staged_want *w, const struct place *p, struct er
  * A device may have gone and another one have taken its tag, while a mount of the first is still
  * there.
  */
-int staged_share_check_same(const struct staged_want *w, const struct place *p, struct err *err)
+int staged_share_check_same(const struct staged_want *w, const struct mountpoint *p,
+                            struct err *err)
 {
 	dev_t now = 0;
 	int rc = share_look_mount(w->node, w->r->volume_id, w->r->want.tag, w->flags, &now, err);
@@ -46,14 +47,14 @@ int staged_share_check_same(const struct staged_want *w, const struct place *p, 
 	               minor(now));
 }
 
-/* A share is mounted there. 0: as wanted; PLACE_DISK_GONE: its device has gone. */
-static int check_mounted(const struct staged_want *w, const struct place *p, struct err *err)
+/* A share is mounted there. 0: as wanted; MOUNTPOINT_DISK_GONE: its device has gone. */
+static int check_mounted(const struct staged_want *w, const struct mountpoint *p, struct err *err)
 {
 	const struct mount_asked asked = { .flags = w->flags };
 	int rc = share_look(w->node, p->disk, p->path, err);
 
 	if (rc == SHARE_DEAD)
-		return PLACE_DISK_GONE;
+		return MOUNTPOINT_DISK_GONE;
 	if (rc)
 		return err_wrap(err, "volume is staged, but its share cannot be looked at");
 	if (!str_eq(p->m->source, w->r->want.tag))
@@ -64,38 +65,38 @@ static int check_mounted(const struct staged_want *w, const struct place *p, str
 	return staged_share_check_same(w, p, err);
 }
 
-static int check_disk(const struct staged_want *w, const struct place *p, struct err *err)
+static int check_disk(const struct staged_want *w, const struct mountpoint *p, struct err *err)
 {
 	struct err ignored = ERR_INIT;
 	struct device dev;
 
 	return device_by_number(&w->node->o.world, p->disk, &dev, &ignored) == DEVICE_ABSENT
-	               ? PLACE_DISK_GONE
+	               ? MOUNTPOINT_DISK_GONE
 	               : foreign(w, p, err);
 }
 
 int staged_share_look(const struct staged_want *w, struct err *err)
 {
-	struct place p AUTO(place_clear) = PLACE_INIT;
+	struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
 	int rc;
 
-	if (place_look_staged(w->mounts, w->r->staging_path, w->r->volume_id, &p, err))
+	if (mountpoint_read_staged(w->mounts, w->r->staging_path, w->r->volume_id, &p, err))
 		return -1;
 	switch (p.kind) {
-	case PLACE_NOTHING:
+	case MOUNTPOINT_NONE:
 		return STAGED_ABSENT;
-	case PLACE_SHARE:
+	case MOUNTPOINT_SHARE:
 		rc = check_mounted(w, &p, err);
 		break;
-	case PLACE_FILESYSTEM:
-	case PLACE_BLOCK:
+	case MOUNTPOINT_FILESYSTEM:
+	case MOUNTPOINT_BLOCK:
 		rc = check_disk(w, &p, err);
 		break;
-	case PLACE_OTHER:
+	case MOUNTPOINT_OTHER:
 	default:
 		return foreign(w, &p, err);
 	}
-	if (rc != PLACE_DISK_GONE)
+	if (rc != MOUNTPOINT_DISK_GONE)
 		return rc;
-	return place_unmount(&p, w->node->o.proc_root, true, err) ? -1 : STAGED_ABSENT;
+	return mountpoint_unmount(&p, w->node->o.proc_root, true, err) ? -1 : STAGED_ABSENT;
 }

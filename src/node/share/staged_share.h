@@ -13,5 +13,5 @@ int staged_share_look(const struct staged_want *w, struct err *err) MUST_CHECK;
 /*
  * FAILED_PRECONDITION: the staged share is not the one that the tag leads to now.
  */
-int staged_share_check_same(const struct staged_want *w, const struct place *p, struct err *err)
-	MUST_CHECK;
+int staged_share_check_same(const struct staged_want *w, const struct mountpoint *p,
+                            struct err *err) MUST_CHECK;

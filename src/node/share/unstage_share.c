@@ -14,18 +14,18 @@
 
 int unstage_share(struct unstaging *u, struct deadline d, struct err *err)
 {
-	int rc = share_look(u->node, u->place.disk, u->place.path, err);
+	int rc = share_look(u->node, u->mountpoint.disk, u->mountpoint.path, err);
 
 	if (rc < 0)
 		return err_wrap(err, "its share is not unmounted, which would wait for its server");
-	u->fs = u->place.disk;
+	u->fs = u->mountpoint.disk;
 	u->gone = rc == SHARE_DEAD;
 	if (unstaging_refuse_published(u, err) ||
 	    (!u->gone && unstaging_refuse_captured(u, d, err)))
 		return -1;
 	kill_point("unstage: nobody else shows the share");
-	mount_table_keep(u->table, &u->place.m);
-	if (busy_unmount(u->node, &u->place, u->gone, d, err))
+	mount_table_keep(u->table, &u->mountpoint.m);
+	if (busy_unmount(u->node, &u->mountpoint, u->gone, d, err))
 		return -1;
 	kill_point("unstage: share unmounted");
 	return 0;

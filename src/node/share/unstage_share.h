@@ -5,5 +5,5 @@
 #include "common/deadline.h"
 #include "node/staged/unstaging.h"
 
-/* u->place is PLACE_SHARE. UNAVAILABLE: its server does not answer. */
+/* u->mountpoint is MOUNTPOINT_SHARE. UNAVAILABLE: its server does not answer. */
 int unstage_share(struct unstaging *u, struct deadline d, struct err *err) MUST_CHECK;

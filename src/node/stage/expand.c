@@ -29,12 +29,12 @@ static int check_range(const struct expand_request *r, const struct device *dev,
 
 static int check_type(const struct expand_request *r, const struct located *l, struct err *err)
 {
-	bool block = l->place.kind == PLACE_BLOCK;
+	bool block = l->mountpoint.kind == MOUNTPOINT_BLOCK;
 
 	if (!r->cap || (r->cap->type == ACCESS_BLOCK) == block)
 		return 0;
 	return err_set(err, ERR_INVALID, "VolumeCapability says %s, but %s shows %s",
-	               access_type_name(r->cap->type), l->place.path,
+	               access_type_name(r->cap->type), l->mountpoint.path,
 	               block ? "raw block" : "a filesystem");
 }
 
@@ -47,7 +47,7 @@ static const struct mount *find_writable_mount(const struct located *l)
 {
 	const struct mount *m = NULL;
 
-	while ((m = mount_of(&l->table, l->place.m->devno, "/", m)))
+	while ((m = mount_of(&l->table, l->mountpoint.m->devno, "/", m)))
 		if (!m->read_only || mount_turned_read_only(m))
 			return m;
 	return NULL;
@@ -60,7 +60,7 @@ static int grow(struct node *n, const struct expand_request *r, struct deadline 
 
 	if (!m) /* it grows at the next read-write stage */
 		return 0;
-	if (fs_fault_look(n, &l->table, &l->place, GUARD_WRITE, err))
+	if (fs_fault_look(n, &l->table, &l->mountpoint, GUARD_WRITE, err))
 		return err_wrap(err, "it cannot grow");
 	return grow_filesystem(n, r->volume_id, m->fs_type, l->dev.path, m->target, d, err);
 }
@@ -70,11 +70,11 @@ static int expand(struct node *n, const struct expand_request *r, struct deadlin
 {
 	if (locate(n, r->volume_id, r->path, l, err) || check_type(r, l, err))
 		return -1;
-	if (l->place.kind == PLACE_SHARE)
+	if (l->mountpoint.kind == MOUNTPOINT_SHARE)
 		return 0;
 	if (located_open(l, err) || check_range(r, &l->dev, err))
 		return -1;
-	if (l->place.kind == PLACE_BLOCK)
+	if (l->mountpoint.kind == MOUNTPOINT_BLOCK)
 		return 0;
 	kill_point("expand: device is large enough");
 	return grow(n, r, d, l, err);

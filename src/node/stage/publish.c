@@ -23,7 +23,7 @@
 #include "node/disk/fs_fault.h"
 #include "node/staged/claim.h"
 #include "node/work/disk_record.h"
-#include "node/target/place.h"
+#include "node/target/mountpoint.h"
 #include "node/target/propagation.h"
 #include "node/stage/publish_disk.h"
 #include "node/stage/publish_share.h"
@@ -35,36 +35,37 @@ struct publishing {
 	struct node *node;
 	const struct publish_request *r;
 	struct mount_table *table;
-	struct place staged, target;
+	struct mountpoint staged, target;
 	struct device dev; /* that is staged, unless it is a share */
 	bool read_only;
 };
 
 /* ---- what is staged ---- */
 
-static const char *name_of(enum place_kind kind)
+static const char *name_of(enum mountpoint_kind kind)
 {
-	return kind == PLACE_BLOCK        ? "raw block"
-	       : kind == PLACE_FILESYSTEM ? "a filesystem"
-	       : kind == PLACE_SHARE      ? "a virtio-fs share"
-	                                  : "something unknown";
+	return kind == MOUNTPOINT_BLOCK        ? "raw block"
+	       : kind == MOUNTPOINT_FILESYSTEM ? "a filesystem"
+	       : kind == MOUNTPOINT_SHARE      ? "a virtio-fs share"
+	                                       : "something unknown";
 }
 
 /* What the request can mean. A mount without a publish context is of what is staged. */
-static enum place_kind wanted_kind(const struct publishing *p)
+static enum mountpoint_kind wanted_kind(const struct publishing *p)
 {
 	if (p->r->cap.type == ACCESS_BLOCK)
-		return PLACE_BLOCK;
+		return MOUNTPOINT_BLOCK;
 	if (p->r->want)
-		return p->r->want->emulation == EMULATION_VIRTIOFS ? PLACE_SHARE : PLACE_FILESYSTEM;
-	return p->staged.kind == PLACE_SHARE ? PLACE_SHARE : PLACE_FILESYSTEM;
+		return p->r->want->emulation == EMULATION_VIRTIOFS ? MOUNTPOINT_SHARE
+		                                                   : MOUNTPOINT_FILESYSTEM;
+	return p->staged.kind == MOUNTPOINT_SHARE ? MOUNTPOINT_SHARE : MOUNTPOINT_FILESYSTEM;
 }
 
 static int check_staged_type(const struct publishing *p, struct err *err)
 {
-	enum place_kind want = wanted_kind(p);
+	enum mountpoint_kind want = wanted_kind(p);
 
-	if (p->staged.kind == PLACE_NOTHING)
+	if (p->staged.kind == MOUNTPOINT_NONE)
 		return err_set(err, ERR_PRECONDITION,
 		               "it is not staged: nothing is mounted at %s (NodeStageVolume first)",
 		               p->r->staging_path);
@@ -77,7 +78,7 @@ static int check_staged_type(const struct publishing *p, struct err *err)
 
 static int check_staged(struct publishing *p, struct err *err)
 {
-	if (p->staged.kind == PLACE_SHARE)
+	if (p->staged.kind == MOUNTPOINT_SHARE)
 		return publish_check_share(p->node, p->r, &p->staged, err);
 	return publish_check_disk(p->node, p->r, &p->staged, &p->dev, err);
 }
@@ -85,7 +86,7 @@ static int check_staged(struct publishing *p, struct err *err)
 /* An earlier version of the driver may have staged it without these checks. */
 static int hand_out(const struct publishing *p, struct err *err)
 {
-	bool share = p->staged.kind == PLACE_SHARE;
+	bool share = p->staged.kind == MOUNTPOINT_SHARE;
 	const struct claim claim = {
 		.node = p->node,
 		.volume_id = p->r->volume_id,
@@ -111,7 +112,7 @@ static int check_use(struct publishing *p, struct err *err)
 	const struct mount *m = p->staged.m;
 	int rc;
 
-	if (p->staged.kind == PLACE_BLOCK) {
+	if (p->staged.kind == MOUNTPOINT_BLOCK) {
 		p->read_only |= m->read_only;
 		return 0;
 	}
@@ -122,7 +123,7 @@ static int check_use(struct publishing *p, struct err *err)
 			"the pods that use it on this node, so that it is staged again, or "
 			"publish it read-only",
 			p->staged.path);
-	if (p->staged.kind == PLACE_SHARE)
+	if (p->staged.kind == MOUNTPOINT_SHARE)
 		return 0;
 	rc = fs_fault_look(p->node, p->table, &p->staged, p->read_only ? GUARD_READ : GUARD_COMMIT,
 	                   err);
@@ -136,10 +137,10 @@ static int check_single_pod(const struct publishing *p, struct err *err)
 
 	if (!access_mode_is_single_pod(p->r->cap.mode))
 		return 0;
-	if (p->staged.kind == PLACE_SHARE)
+	if (p->staged.kind == MOUNTPOINT_SHARE)
 		other = share_elsewhere(p->node, p->table, &p->staged, &p->target, true, NULL);
 	else
-		other = place_elsewhere(p->table, &p->staged, &p->target, true, NULL);
+		other = mountpoint_elsewhere(p->table, &p->staged, &p->target, true, NULL);
 	if (!other)
 		return 0;
 	return err_set(
@@ -151,20 +152,23 @@ static int check_single_pod(const struct publishing *p, struct err *err)
 
 /* ---- what is at the target ---- */
 
-/* Is it certain that what is at the place will never answer again? Of PLACE_OTHER nothing is. */
-static bool has_gone(const struct node *n, const struct mount_table *t, const struct place *p)
+/*
+ * Is it certain that the filesystem at the mountpoint will never answer again? False for
+ * MOUNTPOINT_OTHER.
+ */
+static bool has_gone(const struct node *n, const struct mount_table *t, const struct mountpoint *p)
 {
 	struct err ignored = ERR_INIT;
 	struct device dev;
 
 	switch (p->kind) {
-	case PLACE_FILESYSTEM:
-	case PLACE_BLOCK:
+	case MOUNTPOINT_FILESYSTEM:
+	case MOUNTPOINT_BLOCK:
 		return device_by_number(&n->o.world, p->disk, &dev, &ignored) == DEVICE_ABSENT;
-	case PLACE_SHARE:
-		return share_look(n, p->disk, place_to_look_through(t, p), &ignored) == SHARE_DEAD;
-	case PLACE_NOTHING:
-	case PLACE_OTHER:
+	case MOUNTPOINT_SHARE:
+		return share_look(n, p->disk, mountpoint_probe_path(t, p), &ignored) == SHARE_DEAD;
+	case MOUNTPOINT_NONE:
+	case MOUNTPOINT_OTHER:
 		break;
 	}
 	return false;
@@ -177,9 +181,9 @@ enum { TARGET_FREE = 1 };
  */
 static int look_at_target(struct publishing *p, struct err *err)
 {
-	const struct place *t = &p->target;
+	const struct mountpoint *t = &p->target;
 
-	if (t->kind == PLACE_NOTHING)
+	if (t->kind == MOUNTPOINT_NONE)
 		return TARGET_FREE;
 	if (t->kind == p->staged.kind && t->disk == p->staged.disk) {
 		if (t->m->read_only && !p->read_only)
@@ -191,7 +195,7 @@ static int look_at_target(struct publishing *p, struct err *err)
 		return 0;
 	}
 	if (has_gone(p->node, p->table, t)) /* left by a disk or a share that has gone */
-		return place_unmount(t, p->node->o.proc_root, true, err) ? -1 : TARGET_FREE;
+		return mountpoint_unmount(t, p->node->o.proc_root, true, err) ? -1 : TARGET_FREE;
 	return err_set(err, ERR_PRECONDITION,
 	               "%s already shows something else (%s on device %u:%u), not device %u:%u",
 	               t->path, t->m->fs_type, major(t->m->devno), minor(t->m->devno),
@@ -211,9 +215,9 @@ static int refuse_replaced_disk(const struct publishing *p, const char *path, st
 static int check_result(const struct publishing *p, const char *path, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	struct place now AUTO(place_clear) = PLACE_INIT;
+	struct mountpoint now AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
 
-	if (mount_table_read(p->node->o.proc_root, &t, err) || place_look(&t, path, &now, err))
+	if (mount_table_read(p->node->o.proc_root, &t, err) || mountpoint_read(&t, path, &now, err))
 		return -1;
 	if (now.kind != p->staged.kind || now.disk != p->staged.disk)
 		return refuse_replaced_disk(p, path, err);
@@ -232,13 +236,13 @@ enum { TREE_NOT_KNOWN = 1 };
  */
 static int check_tree(const struct publishing *p, int fd, int id, const char *path, struct err *err)
 {
-	bool block = p->staged.kind == PLACE_BLOCK;
+	bool block = p->staged.kind == MOUNTPOINT_BLOCK;
 	struct stat st;
 
 	/*
 	 * A server that hangs would be asked by fstat(2); the superblock of a mount never changes.
 	 */
-	if (p->staged.kind == PLACE_SHARE)
+	if (p->staged.kind == MOUNTPOINT_SHARE)
 		return id == p->staged.m->id ? 0
 		       : id                  ? refuse_replaced_disk(p, path, err)
 		                             : TREE_NOT_KNOWN;
@@ -305,7 +309,7 @@ static int bind_at(const struct publishing *p, const char *path, struct err *err
 
 static int make_and_bind(const struct publishing *p, struct err *err)
 {
-	enum target_kind kind = p->staged.kind == PLACE_BLOCK ? TARGET_FILE : TARGET_DIR;
+	enum target_kind kind = p->staged.kind == MOUNTPOINT_BLOCK ? TARGET_FILE : TARGET_DIR;
 	const char *asked = p->r->target_path;
 	char *path AUTO(free) = NULL;
 	unsigned made = 0;
@@ -314,7 +318,7 @@ static int make_and_bind(const struct publishing *p, struct err *err)
 	if (target_make(asked, kind, &made, err))
 		return -1;
 	kill_point("publish: target made");
-	rc = mount_place(asked, &path, err);
+	rc = mount_resolve_path(asked, &path, err);
 	if (rc == MOUNT_DIR_ABSENT)
 		rc = err_set(err, ERR_UNAVAILABLE, "%s was removed by somebody", asked);
 	if (!rc)
@@ -330,9 +334,10 @@ static int publish(struct publishing *p, struct err *err)
 
 	if (mount_table_read(p->node->o.proc_root, p->table, err) ||
 	    propagation_check(&p->node->o, p->table, p->r->target_path, err) ||
-	    place_look_staged(p->table, p->r->staging_path, p->r->volume_id, &p->staged, err) ||
-	    place_look(p->table, p->r->target_path, &p->target, err) || check_staged_type(p, err) ||
-	    check_staged(p, err) || check_use(p, err))
+	    mountpoint_read_staged(p->table, p->r->staging_path, p->r->volume_id, &p->staged,
+	                           err) ||
+	    mountpoint_read(p->table, p->r->target_path, &p->target, err) ||
+	    check_staged_type(p, err) || check_staged(p, err) || check_use(p, err))
 		return -1;
 	rc = look_at_target(p, err);
 	/*
@@ -374,8 +379,8 @@ int node_publish(struct node *n, const struct publish_request *r, struct deadlin
 	if (!rc)
 		rc = publish(&p, err);
 	kill_point("publish: done, not answered");
-	place_clear(&p.staged);
-	place_clear(&p.target);
+	mountpoint_clear(&p.staged);
+	mountpoint_clear(&p.target);
 	return rc ? err_wrap(err, "publish volume %s at %s", r->volume_id, r->target_path) : 0;
 }
 
@@ -387,11 +392,11 @@ int node_publish(struct node *n, const struct publish_request *r, struct deadlin
  * The server is asked once: the second answer might not come.
  */
 static int look_before_unmount(const struct node *n, const struct mount_table *t,
-                               const struct place *p, bool *ret_gone, struct err *err)
+                               const struct mountpoint *p, bool *ret_gone, struct err *err)
 {
 	int rc;
 
-	if (p->kind != PLACE_SHARE || place_elsewhere(t, p, NULL, false, NULL)) {
+	if (p->kind != MOUNTPOINT_SHARE || mountpoint_elsewhere(t, p, NULL, false, NULL)) {
 		*ret_gone = has_gone(n, t, p);
 		return 0;
 	}
@@ -405,17 +410,17 @@ static int look_before_unmount(const struct node *n, const struct mount_table *t
 int node_unpublish(struct node *n, const char *volume_id, const char *target_path, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	struct place p AUTO(place_clear) = PLACE_INIT;
+	struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
 	bool gone = false;
 	int rc = mount_table_read(n->o.proc_root, &t, err);
 
 	if (!rc)
-		rc = place_look(&t, target_path, &p, err);
+		rc = mountpoint_read(&t, target_path, &p, err);
 	if (!rc)
 		rc = look_before_unmount(n, &t, &p, &gone, err);
 	if (!rc)
 		mount_table_keep(&t, &p.m);
-	if (!rc && p.kind != PLACE_NOTHING)
+	if (!rc && p.kind != MOUNTPOINT_NONE)
 		rc = busy_unmount(n, &p, gone, deadline_in_ms(2000), err);
 	if (!rc && p.path)
 		rc = target_remove(p.path, err);

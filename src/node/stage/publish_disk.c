@@ -11,7 +11,7 @@
 
 /* Is the disk that is staged the one that the publish context leads to? */
 static int check_wanted(const struct node *n, const struct publish_request *r,
-                        const struct place *p, struct device *dev, struct err *err)
+                        const struct mountpoint *p, struct device *dev, struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(400);
 	int rc = device_find(&n->o.world, r->want, dev, &why, err);
@@ -30,8 +30,8 @@ static int check_wanted(const struct node *n, const struct publish_request *r,
 	               minor(dev->devno), dev->pci, dev->nsid);
 }
 
-int publish_check_disk(const struct node *n, const struct publish_request *r, const struct place *p,
-                       struct device *ret, struct err *err)
+int publish_check_disk(const struct node *n, const struct publish_request *r,
+                       const struct mountpoint *p, struct device *ret, struct err *err)
 {
 	int rc = device_by_number(&n->o.world, p->disk, ret, err);
 
@@ -45,8 +45,8 @@ int publish_check_disk(const struct node *n, const struct publish_request *r, co
 	if (r->want && !device_is_surely(&n->o.world, ret, r->want) &&
 	    check_wanted(n, r, p, ret, err))
 		return -1;
-	rc = place_check_same(p, ret, err);
-	if (rc == PLACE_DISK_GONE)
+	rc = mountpoint_check_same(p, ret, err);
+	if (rc == MOUNTPOINT_DISK_GONE)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "it is staged at %s, but its disk has gone: %s is another one",
 		               p->path, ret->path);

@@ -3,11 +3,12 @@
 #pragma once
 
 #include "node/stage/publish.h"
-#include "node/target/place.h"
+#include "node/target/mountpoint.h"
 
 /*
- * `staged` is PLACE_FILESYSTEM or PLACE_BLOCK. FAILED_PRECONDITION: another disk is staged.
- * UNAVAILABLE: its disk was removed, or the wanted one is missing. *ret: the disk.
+ * `staged` is MOUNTPOINT_FILESYSTEM or MOUNTPOINT_BLOCK. FAILED_PRECONDITION: another disk is
+ * staged. UNAVAILABLE: its disk was removed, or the wanted one is missing. *ret: the disk.
  */
 int publish_check_disk(const struct node *n, const struct publish_request *r,
-                       const struct place *staged, struct device *ret, struct err *err) MUST_CHECK;
+                       const struct mountpoint *staged, struct device *ret, struct err *err)
+	MUST_CHECK;

@@ -10,7 +10,7 @@
 #include "node/target/share.h"
 
 static int check_wanted(const struct node *n, const struct publish_request *r,
-                        const struct place *p, struct err *err)
+                        const struct mountpoint *p, struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(400);
 	struct device dev;
@@ -27,7 +27,7 @@ static int check_wanted(const struct node *n, const struct publish_request *r,
 }
 
 int publish_check_share(const struct node *n, const struct publish_request *r,
-                        const struct place *p, struct err *err)
+                        const struct mountpoint *p, struct err *err)
 {
 	int rc = share_look(n, p->disk, p->path, err);
 

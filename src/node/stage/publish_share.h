@@ -5,11 +5,11 @@
 #pragma once
 
 #include "node/stage/publish.h"
-#include "node/target/place.h"
+#include "node/target/mountpoint.h"
 
 /*
- * `staged` is PLACE_SHARE. FAILED_PRECONDITION: another tag is staged. UNAVAILABLE: its device has
- * gone, or it hangs.
+ * `staged` is MOUNTPOINT_SHARE. FAILED_PRECONDITION: another tag is staged. UNAVAILABLE: its device
+ * has gone, or it hangs.
  */
 int publish_check_share(const struct node *n, const struct publish_request *r,
-                        const struct place *staged, struct err *err) MUST_CHECK;
+                        const struct mountpoint *staged, struct err *err) MUST_CHECK;

@@ -205,7 +205,7 @@ int node_stage(struct node *n, const struct stage_request *r, struct deadline d,
 		               r->volume_id);
 	/* Leaves time to answer why the rest was not enough. */
 	d = deadline_reserve(d, 1000, 5);
-	s.asked = s.kind == TARGET_FILE ? place_block_file(r->staging_path, r->volume_id)
+	s.asked = s.kind == TARGET_FILE ? mountpoint_block_file(r->staging_path, r->volume_id)
 	                                : xstrdup(r->staging_path);
 	rc = parse_flags(&s, err);
 	if (!rc)

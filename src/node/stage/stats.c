@@ -14,10 +14,10 @@
 static int filesystem_stats(struct node *n, const struct located *l, struct volume_stats *ret,
                             struct err *err)
 {
-	const char *path = place_to_look_through(&l->table, &l->place);
+	const char *path = mountpoint_probe_path(&l->table, &l->mountpoint);
 	struct statvfs fs;
 
-	if (guard_statvfs(n->guard, l->place.disk, path, &fs, err))
+	if (guard_statvfs(n->guard, l->mountpoint.disk, path, &fs, err))
 		return -1;
 	ret->total_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
 	ret->available_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
@@ -35,7 +35,7 @@ int node_stats(struct node *n, const char *volume_id, const char *path, struct v
 	struct volume_stats stats = { 0 };
 	int rc = locate(n, volume_id, path, &l, err);
 
-	if (!rc && l.place.kind == PLACE_BLOCK) {
+	if (!rc && l.mountpoint.kind == MOUNTPOINT_BLOCK) {
 		stats.block = true;
 		stats.total_bytes = l.dev.size;
 		rc = located_open(&l, err);

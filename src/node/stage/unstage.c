@@ -22,25 +22,25 @@
 /* The file that raw block was bound over. A crash after the unmount may have left it. */
 static int remove_block_file(const char *staging_path, const char *volume_id, struct err *err)
 {
-	char *file AUTO(free) = place_block_file(staging_path, volume_id);
+	char *file AUTO(free) = mountpoint_block_file(staging_path, volume_id);
 
 	return target_remove(file, err);
 }
 
 static int unstage(struct unstaging *u, struct deadline d, struct err *err)
 {
-	switch (u->place.kind) {
-	case PLACE_NOTHING:
+	switch (u->mountpoint.kind) {
+	case MOUNTPOINT_NONE:
 		return unstage_disk_finish(u, d, err);
-	case PLACE_FILESYSTEM:
-	case PLACE_BLOCK:
+	case MOUNTPOINT_FILESYSTEM:
+	case MOUNTPOINT_BLOCK:
 		return unstage_disk(u, d, err);
-	case PLACE_SHARE:
+	case MOUNTPOINT_SHARE:
 		return unstage_share(u, d, err);
-	case PLACE_OTHER:
+	case MOUNTPOINT_OTHER:
 		break;
 	}
-	return busy_unmount(u->node, &u->place, false, d, err);
+	return busy_unmount(u->node, &u->mountpoint, false, d, err);
 }
 
 int node_unstage(struct node *n, const char *volume_id, const char *staging_path, struct deadline d,
@@ -48,18 +48,21 @@ int node_unstage(struct node *n, const char *volume_id, const char *staging_path
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct unstaging u = {
-		.node = n, .volume_id = volume_id, .table = &t, .place = PLACE_INIT
+		.node = n,
+		.volume_id = volume_id,
+		.table = &t,
+		.mountpoint = MOUNTPOINT_INIT,
 	};
 	int rc = job_forget(n->jobs, volume_id, err);
 
 	if (!rc)
 		rc = mount_table_read(n->o.proc_root, &t, err);
 	if (!rc)
-		rc = place_look_staged(&t, staging_path, volume_id, &u.place, err);
+		rc = mountpoint_read_staged(&t, staging_path, volume_id, &u.mountpoint, err);
 	d = deadline_reserve(d, 1000, 5);
 	if (!rc)
 		rc = unstage(&u, d, err);
-	place_clear(&u.place);
+	mountpoint_clear(&u.mountpoint);
 	if (!rc)
 		rc = remove_block_file(staging_path, volume_id, err);
 	if (!rc)

@@ -2,8 +2,8 @@
 /*
  * Compares the mount table with one disk or share. A filesystem is identified by its device number,
  * without access to it. Only a btrfs, whose number is anonymous, is asked for its UUID, through the
- * guard. The volume of a place is read from kubelet's vol_data.json, or is the name of a raw-block
- * file. Changes nothing.
+ * guard. The volume of a mountpoint is read from kubelet's vol_data.json, or is the name of a
+ * raw-block file. Changes nothing.
  */
 #include "node/staged/claim.h"
 
@@ -22,7 +22,7 @@
 #include "node/target/kubelet.h"
 #include "node/work/disk_record.h"
 #include "node/target/paths.h"
-#include "node/target/place.h"
+#include "node/target/mountpoint.h"
 #include "node/target/share.h"
 
 /* One comparison. */
@@ -119,18 +119,18 @@ enum { OTHER_DISK = 1 };
  */
 static int confirm(const struct claiming *g, const struct mount *m, struct err *err)
 {
-	struct place p = {
-		.kind = PLACE_FILESYSTEM, .path = (char *)m->target, .m = m, .disk = m->devno
+	struct mountpoint p = {
+		.kind = MOUNTPOINT_FILESYSTEM, .path = (char *)m->target, .m = m, .disk = m->devno
 	};
 	struct str ignored AUTO(str_clear) = STR_INIT(400);
 	struct statvfs fs;
 	int rc;
 
-	if (!g->c->dev || !place_is_known_by_name(&p))
+	if (!g->c->dev || !mountpoint_is_btrfs(&p))
 		return 0;
 	rc = guard_statvfs(g->c->node->guard, m->devno, m->target, &fs, err);
 	if (!rc)
-		rc = place_compare(&p, g->c->dev, &ignored, err);
+		rc = mountpoint_compare(&p, g->c->dev, &ignored, err);
 	if (rc >= 0)
 		return rc ? OTHER_DISK : 0;
 	if (!mount_errno_is_dead(err->sys))
@@ -148,13 +148,14 @@ static bool shows_share(const struct claiming *g, const struct mount *m)
 	       (str_eq(m->fs_type, "virtiofs") || paths_allowed(&n->o, m->target));
 }
 
-/* ---- whose place it is ---- */
+/* ---- whose mountpoint it is ---- */
 
-static bool is_own_place(const struct claiming *g, const struct mount *m)
+static bool is_own_mountpoint(const struct claiming *g, const struct mount *m)
 {
 	const struct mount *own = g->path ? mount_at(g->t, g->path) : NULL;
 
-	return g->path && (str_eq(m->target, g->path) || (own && mount_same_place(g->t, m, own)));
+	return g->path &&
+	       (str_eq(m->target, g->path) || (own && mount_same_mountpoint(g->t, m, own)));
 }
 
 /* Where orchestrators publish: kubelet, Nomad. They stage in other folders beside these. */
@@ -172,7 +173,7 @@ static bool is_in_target_folder(const struct claiming *g, const char *path)
 }
 
 static bool is_own_target(const struct claiming *g, const struct mount *m,
-                          const struct kubelet_place *k)
+                          const struct kubelet_volume_dir *k)
 {
 	if (k->role == KUBELET_PUBLISHED)
 		return !k->volume_id || str_eq(k->volume_id, g->c->volume_id);
@@ -186,9 +187,9 @@ static bool is_raw_block(const struct claiming *g, const struct mount *m)
 	return g->c->dev && !has_number(g, m->devno) && !str_eq(m->fs_type, "btrfs");
 }
 
-/* The volume of the place; malloc'ed; NULL: it is unknown. */
+/* The volume of the mountpoint; malloc'ed; NULL: it is unknown. */
 static char *volume_of(const struct claiming *g, const struct mount *m,
-                       const struct kubelet_place *k)
+                       const struct kubelet_volume_dir *k)
 {
 	if (k->volume_id)
 		return xstrdup(k->volume_id);
@@ -197,8 +198,8 @@ static char *volume_of(const struct claiming *g, const struct mount *m,
 	               : NULL;
 }
 
-static int refuse(const struct claiming *g, const struct mount *m, const struct kubelet_place *k,
-                  struct err *err)
+static int refuse(const struct claiming *g, const struct mount *m,
+                  const struct kubelet_volume_dir *k, struct err *err)
 {
 	const struct claim *c = g->c;
 	char *volume AUTO(free) = volume_of(g, m, k);
@@ -232,19 +233,19 @@ static int refuse(const struct claiming *g, const struct mount *m, const struct 
 
 static int check_mount(const struct claiming *g, const struct mount *m, struct err *err)
 {
-	struct kubelet_place k AUTO(kubelet_place_clear) = { .since = -1 };
+	struct kubelet_volume_dir k AUTO(kubelet_volume_dir_clear) = { .since = -1 };
 	int rc;
 
 	rc = g->c->dev ? shows_disk(g, m, err) : shows_share(g, m);
 	if (rc == 0)
 		return 0;
-	if (is_own_place(g, m)) {
+	if (is_own_mountpoint(g, m)) {
 		err_clear(err);
 		return 0;
 	}
 	if (rc < 0)
 		return -1;
-	kubelet_place_of(g->kubelet, "", m->target, &k);
+	kubelet_volume_dir_read(g->kubelet, "", m->target, &k);
 	if (is_own_target(g, m, &k))
 		return 0;
 	rc = confirm(g, m, err);
@@ -277,7 +278,7 @@ static int claim_check_unstaging(const struct claim *c, struct err *err)
 int claim_check(const struct claim *c, const struct mount_table *t, struct err *err)
 {
 	struct claiming g AUTO(claiming_clear) = { .c = c, .t = t };
-	int rc = mount_place(c->path, &g.path, err);
+	int rc = mount_resolve_path(c->path, &g.path, err);
 
 	if (rc < 0)
 		return -1;

@@ -3,9 +3,9 @@
  * A disk or a share belongs to one volume on a node, which has it at one staging path. This is the
  * one place that compares a volume with all other volumes of the node. No state, any thread.
  *
- * Other places of a disk are found in mountinfo, by its number, the numbers of its partitions, or
- * the number of a bound device node. Published targets of the same volume do not count. A disk that
- * another volume's unstage has unmounted, and that is still held, belongs to that volume.
+ * Other mountpoints of a disk are found in mountinfo, by its number, the numbers of its partitions,
+ * or the number of a bound device node. Published targets of the same volume do not count. A disk
+ * that another volume's unstage has unmounted, and that is still held, belongs to that volume.
  */
 #pragma once
 
@@ -27,8 +27,9 @@ struct claim {
 };
 
 /*
- * `t`: all mounts of this process. FAILED_PRECONDITION: the disk or share is at another place; the
- * text names the place and, if known, its volume. UNAVAILABLE: the check could not be completed.
+ * `t`: all mounts of this process. FAILED_PRECONDITION: the disk or share is at another mountpoint;
+ * the text names the mountpoint and, if known, its volume. UNAVAILABLE: the check could not be
+ * completed.
  *
  * When two callers stage one disk, the second one sees the mount of the first, because each holds
  * the disk's lock (orphan_tool.h) from before it reads the table until it has mounted. When two

@@ -22,24 +22,24 @@ void staged_describe_disk(const struct node *n, dev_t disk, struct str *text)
 		         *dev.uuid ? ", UUID " : "", dev.uuid);
 }
 
-int staged_refuse_foreign(const struct staged_want *w, const struct place *p, const char *wanted,
-                          struct err *err)
+int staged_refuse_foreign(const struct staged_want *w, const struct mountpoint *p,
+                          const char *wanted, struct err *err)
 {
 	struct str there AUTO(str_clear) = STR_INIT(400);
 
 	if (mount_is_share(p->m))
 		str_addf(&there, "the tag %s", p->m->source);
 	else
-		staged_describe_disk(w->node, p->kind == PLACE_OTHER ? p->m->devno : p->disk,
+		staged_describe_disk(w->node, p->kind == MOUNTPOINT_OTHER ? p->m->devno : p->disk,
 		                     &there);
 	return err_set(err, ERR_PRECONDITION,
 	               "%s already shows %s of %s, but the volume is on %s: unmount it by hand "
 	               "if it is a leftover",
-	               p->path, p->kind == PLACE_BLOCK ? "raw block" : p->m->fs_type, there.ptr,
-	               wanted);
+	               p->path, p->kind == MOUNTPOINT_BLOCK ? "raw block" : p->m->fs_type,
+	               there.ptr, wanted);
 }
 
-int staged_check_read_only(const struct staged_want *w, const struct place *p, struct err *err)
+int staged_check_read_only(const struct staged_want *w, const struct mountpoint *p, struct err *err)
 {
 	if (p->m->read_only == w->read_only)
 		return 0;
@@ -48,7 +48,7 @@ int staged_check_read_only(const struct staged_want *w, const struct place *p, s
 	               w->read_only ? "read-only" : "read-write");
 }
 
-int staged_check_flags(const struct mount_asked *asked, const struct place *p, struct err *err)
+int staged_check_flags(const struct mount_asked *asked, const struct mountpoint *p, struct err *err)
 {
 	const char *what;
 

@@ -11,7 +11,7 @@
 #include "node/mount/mount.h"
 #include "node/mount/mount_same.h"
 #include "node/staged/staging.h"
-#include "node/target/place.h"
+#include "node/target/mountpoint.h"
 
 /* What a stage call wants. Everything is borrowed. */
 struct staged_want {
@@ -28,16 +28,18 @@ struct staged_want {
 };
 
 enum { STAGED_ABSENT = 1 };
-/* FAILED_PRECONDITION: the place shows something else than the volume's device, `wanted`. */
-int staged_refuse_foreign(const struct staged_want *w, const struct place *p, const char *wanted,
-                          struct err *err) MUST_CHECK;
+/* FAILED_PRECONDITION: the mountpoint shows something else than the volume's device, `wanted`. */
+int staged_refuse_foreign(const struct staged_want *w, const struct mountpoint *p,
+                          const char *wanted, struct err *err) MUST_CHECK;
 /* Adds "device 259:3 (/dev/nvme0n1 of function 0000:26:00.1)". */
 void staged_describe_disk(const struct node *n, dev_t disk, struct str *text);
-/* ALREADY_EXISTS: the place is read-only, and the volume is wanted read-write, or vice versa. */
-int staged_check_read_only(const struct staged_want *w, const struct place *p, struct err *err)
+/*
+ * ALREADY_EXISTS: the mountpoint is read-only, and the volume is wanted read-write, or vice versa.
+ */
+int staged_check_read_only(const struct staged_want *w, const struct mountpoint *p, struct err *err)
 	MUST_CHECK;
 /* ALREADY_EXISTS when the mount has other flags than `asked`: a pod would run without its own. */
-int staged_check_flags(const struct mount_asked *asked, const struct place *p, struct err *err)
+int staged_check_flags(const struct mount_asked *asked, const struct mountpoint *p, struct err *err)
 	MUST_CHECK;
 /*
  * FAILED_PRECONDITION when `options` has context= and the mount has not: libmount drops it where it

@@ -13,7 +13,7 @@ int staging_make_point(struct staging *s, struct err *err)
 	if (target_make(s->asked, s->kind, &s->made, err))
 		return -1;
 	kill_point("stage: mount point made");
-	rc = mount_place(s->asked, &s->path, err);
+	rc = mount_resolve_path(s->asked, &s->path, err);
 	if (rc == MOUNT_DIR_ABSENT)
 		return err_set(err, ERR_UNAVAILABLE, "%s was removed by somebody", s->asked);
 	return rc;

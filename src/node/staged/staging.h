@@ -11,7 +11,7 @@
 #include "node/gate/gatekeeper.h"
 #include "node/mount/mount.h"
 #include "node/node.h"
-#include "node/target/place.h"
+#include "node/target/mountpoint.h"
 #include "node/target/target.h"
 #include "volume/volume_cap.h"
 #include "volume/volume_params.h"

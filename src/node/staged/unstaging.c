@@ -16,21 +16,21 @@ struct holders_query unstaging_query(const struct unstaging *u)
 {
 	return (struct holders_query) {
 		.proc_root = u->node->o.proc_root,
-		.disk = u->place.disk,
+		.disk = u->mountpoint.disk,
 		.fs = u->fs,
 	};
 }
 
 const char *unstaging_shown(const struct unstaging *u)
 {
-	return *u->dev.path ? u->dev.path : u->place.path;
+	return *u->dev.path ? u->dev.path : u->mountpoint.path;
 }
 
 static const struct mount *next_elsewhere(const struct unstaging *u, const struct mount *after)
 {
-	if (u->place.kind == PLACE_SHARE)
-		return share_elsewhere(u->node, u->table, &u->place, NULL, false, after);
-	return place_elsewhere(u->table, &u->place, NULL, false, after);
+	if (u->mountpoint.kind == MOUNTPOINT_SHARE)
+		return share_elsewhere(u->node, u->table, &u->mountpoint, NULL, false, after);
+	return mountpoint_elsewhere(u->table, &u->mountpoint, NULL, false, after);
 }
 
 FRAME_OF_ITS_OWN int unstaging_refuse_published(const struct unstaging *u, struct err *err)
@@ -49,7 +49,7 @@ FRAME_OF_ITS_OWN int unstaging_refuse_published(const struct unstaging *u, struc
 	metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("published"));
 	return err_set(err, ERR_PRECONDITION,
 	               "its %s is still mounted at %s%s: end the pod%s, or unmount it there",
-	               u->place.kind == PLACE_SHARE ? "share" : "disk", m->target, others,
+	               u->mountpoint.kind == MOUNTPOINT_SHARE ? "share" : "disk", m->target, others,
 	               more ? "s that use it" : " that uses it");
 }
 
@@ -57,7 +57,7 @@ FRAME_OF_ITS_OWN int unstaging_refuse_published(const struct unstaging *u, struc
 static bool is_shared_here(const struct unstaging *u)
 {
 	for (size_t i = 0; i < u->table->n; i++)
-		if (u->table->v[i].id == u->place.m->parent_id)
+		if (u->table->v[i].id == u->mountpoint.m->parent_id)
 			return u->table->v[i].shared;
 	return true;
 }
@@ -73,7 +73,7 @@ FRAME_OF_ITS_OWN int unstaging_refuse_captured(const struct unstaging *u, struct
 	struct holders_query q = unstaging_query(u);
 
 	q.captured = true;
-	q.exhaustive = u->place.kind == PLACE_SHARE;
+	q.exhaustive = u->mountpoint.kind == MOUNTPOINT_SHARE;
 	q.unshared = !is_shared_here(u);
 	for (;;) {
 		struct str text AUTO(str_clear) = STR_INIT(600);

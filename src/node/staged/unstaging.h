@@ -10,7 +10,7 @@
 
 #include "node/holders/holders.h"
 #include "node/node.h"
-#include "node/target/place.h"
+#include "node/target/mountpoint.h"
 
 /* How often an unstage looks, for unstaging_ms (struct node_tuning) at most. */
 #define UNSTAGING_STEP_MS 50
@@ -19,7 +19,7 @@ struct unstaging {
 	struct node *node;
 	const char *volume_id;
 	struct mount_table *table;
-	struct place place;
+	struct mountpoint mountpoint;
 	dev_t fs;  /* number that mountinfo has for its filesystem; 0: raw block */
 	bool gone; /* this host has no disk of this number any more; or the share is dead */
 	/* Of a disk alone. */

@@ -25,13 +25,13 @@ static const struct mount *mount_below(const struct mount_table *t, const struct
 	return NULL;
 }
 
-static void say_processes(const struct node *n, const struct place *p, const struct mount *m,
+static void say_processes(const struct node *n, const struct mountpoint *p, const struct mount *m,
                           struct deadline d, struct str *text)
 {
 	const struct holders_query q = {
 		.proc_root = n->o.proc_root,
 		.disk = p->disk,
-		.fs = p->kind == PLACE_BLOCK ? 0 : m->devno,
+		.fs = p->kind == MOUNTPOINT_BLOCK ? 0 : m->devno,
 		.mount_id = m->id,
 	};
 	struct holders h AUTO(holders_clear) = { 0 };
@@ -40,8 +40,8 @@ static void say_processes(const struct node *n, const struct place *p, const str
 	holders_say(&h, &q, m->target, text);
 }
 
-FRAME_OF_ITS_OWN static int explain(const struct node *n, const struct place *p, struct deadline d,
-                                    struct err *err)
+FRAME_OF_ITS_OWN static int explain(const struct node *n, const struct mountpoint *p,
+                                    struct deadline d, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct strs used AUTO(strs_clear) = STRS_INIT, idle AUTO(strs_clear) = STRS_INIT;
@@ -57,7 +57,7 @@ FRAME_OF_ITS_OWN static int explain(const struct node *n, const struct place *p,
 		metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("mount"));
 		return err_wrap(err, "%s is mounted below it", below->target);
 	}
-	if (p->kind == PLACE_BLOCK)
+	if (p->kind == MOUNTPOINT_BLOCK)
 		IGNORE_RESULT(loops_over(&n->o.world, &t, p->disk, &none, &used, &idle, &ignored));
 	if (used.n + idle.n) {
 		metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("loop device"));
@@ -77,13 +77,13 @@ FRAME_OF_ITS_OWN static bool wait_a_step(struct deadline end)
 	return deadline_sleep(end, BUSY_STEP_MS, &ignored, "") == 0;
 }
 
-int busy_unmount(const struct node *n, const struct place *p, bool lazy, struct deadline d,
+int busy_unmount(const struct node *n, const struct mountpoint *p, bool lazy, struct deadline d,
                  struct err *err)
 {
 	struct deadline end = deadline_clamp(d, n->o.tuning.busy_ms);
 
 	for (;;) {
-		if (place_unmount(p, n->o.proc_root, lazy, err) == 0)
+		if (mountpoint_unmount(p, n->o.proc_root, lazy, err) == 0)
 			return 0;
 		if (err->sys != EBUSY)
 			return -1;

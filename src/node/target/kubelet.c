@@ -22,19 +22,19 @@
 #define GLOBAL_MOUNT "/globalmount"
 #define PARTS_MAX 7
 
-void kubelet_place_clear(struct kubelet_place *p)
+void kubelet_volume_dir_clear(struct kubelet_volume_dir *p)
 {
 	free(p->volume_id);
 	free(p->persistent_volume);
 	free(p->attachment);
 	free(p->pod);
-	*p = (struct kubelet_place) { .since = -1 };
+	*p = (struct kubelet_volume_dir) { .since = -1 };
 }
 
 /* ---- vol_data.json ---- */
 
 /* Never negative, which means "no file": time() may lag behind a timestamp, and clocks are set back. */
-static void age_of(const char *path, struct kubelet_place *ret)
+static void age_of(const char *path, struct kubelet_volume_dir *ret)
 {
 	struct stat st;
 	time_t now = time(NULL);
@@ -44,7 +44,7 @@ static void age_of(const char *path, struct kubelet_place *ret)
 }
 
 /* What kubelet has written in `dir`; that there is nothing is no error. */
-static void read_vol_data(const char *dir, const char *driver, struct kubelet_place *ret)
+static void read_vol_data(const char *dir, const char *driver, struct kubelet_volume_dir *ret)
 {
 	char *path AUTO(free) = xasprintf("%s/vol_data.json", dir);
 	struct json *tree AUTO(json_free) = NULL;
@@ -91,7 +91,7 @@ static bool is(const struct strs *parts, size_t i, const char *name)
 
 /* pods/UID/volumes/kubernetes.io~csi/PV/mount, pods/UID/volumeDevices/kubernetes.io~csi/PV */
 static void look_in_pod(const char *kubelet_dir, const char *driver, const struct strs *parts,
-                        struct kubelet_place *ret)
+                        struct kubelet_volume_dir *ret)
 {
 	char *dir AUTO(free) = NULL;
 	bool block = is(parts, 2, "volumeDevices");
@@ -111,7 +111,7 @@ static void look_in_pod(const char *kubelet_dir, const char *driver, const struc
 
 /* staging/PV/ID, publish/PV/UID, PV/dev/UID */
 static void look_at_block(const char *kubelet_dir, const char *driver, const struct strs *parts,
-                          struct kubelet_place *ret)
+                          struct kubelet_volume_dir *ret)
 {
 	bool staged = is(parts, 4, "staging"), mapped = is(parts, 5, "dev");
 	char *dir AUTO(free) = NULL;
@@ -129,13 +129,13 @@ static void look_at_block(const char *kubelet_dir, const char *driver, const str
 	read_vol_data(dir, driver, ret);
 }
 
-void kubelet_place_of(const char *kubelet_dir, const char *driver, const char *path,
-                      struct kubelet_place *ret)
+void kubelet_volume_dir_read(const char *kubelet_dir, const char *driver, const char *path,
+                             struct kubelet_volume_dir *ret)
 {
 	struct strs parts AUTO(strs_clear) = STRS_INIT;
 	size_t n = strlen(kubelet_dir);
 
-	*ret = (struct kubelet_place) { .since = -1 };
+	*ret = (struct kubelet_volume_dir) { .since = -1 };
 	while (n && kubelet_dir[n - 1] == '/')
 		n--;
 	if (strncmp(path, kubelet_dir, n) != 0 || path[n] != '/' || !split(path + n + 1, &parts))
@@ -179,9 +179,9 @@ void kubelet_wanted(const char *kubelet_dir, const char *driver, struct strs *re
 	for (size_t i = 0; i < volumes.n; i++)
 		add_each(volumes.v[i], "mount", &targets);
 	for (size_t i = 0; i < targets.n; i++) {
-		struct kubelet_place p AUTO(kubelet_place_clear) = { .since = -1 };
+		struct kubelet_volume_dir p AUTO(kubelet_volume_dir_clear) = { .since = -1 };
 
-		kubelet_place_of(kubelet_dir, driver, targets.v[i], &p);
+		kubelet_volume_dir_read(kubelet_dir, driver, targets.v[i], &p);
 		if (p.volume_id && !p.foreign)
 			strs_add(ret, targets.v[i]);
 	}

@@ -17,7 +17,7 @@
 enum kubelet_role { KUBELET_OTHER, KUBELET_STAGED, KUBELET_PUBLISHED };
 
 /* Strings are malloc'ed; NULL: not known. */
-struct kubelet_place {
+struct kubelet_volume_dir {
 	enum kubelet_role role;
 	char *volume_id;
 	char *persistent_volume;
@@ -29,10 +29,10 @@ struct kubelet_place {
 };
 
 /* A path that has no links. Reads vol_data.json, never what is at the path. */
-void kubelet_place_of(const char *kubelet_dir, const char *driver, const char *path,
-                      struct kubelet_place *ret);
-void kubelet_place_clear(struct kubelet_place *p);
-DEFINE_AUTO_VALUE(struct kubelet_place, kubelet_place_clear);
+void kubelet_volume_dir_read(const char *kubelet_dir, const char *driver, const char *path,
+                             struct kubelet_volume_dir *ret);
+void kubelet_volume_dir_clear(struct kubelet_volume_dir *p);
+DEFINE_AUTO_VALUE(struct kubelet_volume_dir, kubelet_volume_dir_clear);
 /*
  * Adds the paths where kubelet has, or wants, a filesystem of this driver staged or published,
  * whether or not one is mounted there. What cannot be listed is left out.

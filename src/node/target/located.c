@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds a volume by a path. struct located owns the mount table into which its place points. The
- * disk is looked up by the mount's device number; only located_open() opens it, because opening a
- * device that hangs may block.
+ * Finds a volume by a path. struct located owns the mount table into which its mountpoint points.
+ * The disk is looked up by the mount's device number; only located_open() opens it, because opening
+ * a device that hangs may block.
  */
 #include "node/target/located.h"
 
@@ -13,7 +13,7 @@
 
 void located_clear(struct located *l)
 {
-	place_clear(&l->place);
+	mountpoint_clear(&l->mountpoint);
 	mount_table_clear(&l->table);
 }
 
@@ -23,19 +23,20 @@ int locate(struct node *n, const char *volume_id, const char *path, struct locat
 	int rc;
 
 	if (mount_table_read(n->o.proc_root, &ret->table, err) ||
-	    place_look_staged(&ret->table, path, volume_id, &ret->place, err))
+	    mountpoint_read_staged(&ret->table, path, volume_id, &ret->mountpoint, err))
 		return -1;
-	if (ret->place.kind == PLACE_NOTHING || ret->place.kind == PLACE_OTHER)
+	if (ret->mountpoint.kind == MOUNTPOINT_NONE || ret->mountpoint.kind == MOUNTPOINT_OTHER)
 		return err_set(err, ERR_NOT_FOUND, "no volume is staged or published at %s", path);
-	if (ret->place.kind == PLACE_SHARE) {
+	if (ret->mountpoint.kind == MOUNTPOINT_SHARE) {
 		ret->dev = (struct device) { .kind = NULL };
 		return 0;
 	}
-	rc = device_by_number(&n->o.world, ret->place.disk, &ret->dev, err);
+	rc = device_by_number(&n->o.world, ret->mountpoint.disk, &ret->dev, err);
 	if (rc == DEVICE_ABSENT)
 		return err_set(err, ERR_UNAVAILABLE,
 		               "the device %u:%u of %s has gone: it was detached while in use",
-		               major(ret->place.shown), minor(ret->place.shown), ret->place.path);
+		               major(ret->mountpoint.shown), minor(ret->mountpoint.shown),
+		               ret->mountpoint.path);
 	return rc;
 }
 

@@ -7,17 +7,17 @@
 
 #include "common/cleanup.h"
 #include "node/node.h"
-#include "node/target/place.h"
+#include "node/target/mountpoint.h"
 
 struct located {
 	struct mount_table table;
-	struct place place; /* PLACE_FILESYSTEM, PLACE_BLOCK or PLACE_SHARE */
-	struct device dev;  /* the disk, as sysfs has it; empty for a share */
+	struct mountpoint mountpoint; /* neither MOUNTPOINT_NONE nor MOUNTPOINT_OTHER */
+	struct device dev;            /* the disk, as sysfs has it; empty for a share */
 };
 
-#define LOCATED_INIT                                           \
-	{                                                      \
-		.table = MOUNT_TABLE_INIT, .place = PLACE_INIT \
+#define LOCATED_INIT                                                     \
+	{                                                                \
+		.table = MOUNT_TABLE_INIT, .mountpoint = MOUNTPOINT_INIT \
 	}
 /*
  * `path` is the staging path (for raw block: the directory or the file in it) or a target path.

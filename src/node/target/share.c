@@ -39,12 +39,12 @@ int share_look(const struct node *n, dev_t devno, const char *path, struct err *
 }
 
 const struct mount *share_elsewhere(const struct node *n, const struct mount_table *t,
-                                    const struct place *p, const struct place *but, bool whole,
-                                    const struct mount *after)
+                                    const struct mountpoint *p, const struct mountpoint *but,
+                                    bool whole, const struct mount *after)
 {
 	const struct mount *m = after;
 
-	while ((m = place_elsewhere(t, p, but, whole, m)))
+	while ((m = mountpoint_elsewhere(t, p, but, whole, m)))
 		if (str_eq(m->fs_type, "virtiofs") || paths_allowed(&n->o, m->target))
 			return m;
 	return NULL;
@@ -123,7 +123,7 @@ static int make_dir(const struct node *n, const char *dir, char **ret_path, stru
 
 	if (target_make(parent, TARGET_DIR, &made, err))
 		return -1;
-	rc = mount_place(dir, ret_path, err);
+	rc = mount_resolve_path(dir, ret_path, err);
 	if (rc)
 		return rc < 0 ? -1 : err_set(err, ERR_UNAVAILABLE, "%s was removed", parent);
 	if (clear_path(n, *ret_path, err) || target_make(*ret_path, TARGET_DIR, &made, err))
@@ -175,7 +175,7 @@ bool share_is_look(const struct node *n, const char *target)
 static int tidy_one(const struct node *n, const char *dir, struct err *err)
 {
 	char *path AUTO(free) = NULL;
-	int rc = mount_place(dir, &path, err);
+	int rc = mount_resolve_path(dir, &path, err);
 
 	if (rc)
 		return rc < 0 ? -1 : 0;

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "node/node.h"
-#include "node/target/place.h"
+#include "node/target/mountpoint.h"
 
 enum { SHARE_DEAD = 1 };
 /*
@@ -27,12 +27,13 @@ enum { SHARE_NO_TAG = 1 };
 int share_look_mount(const struct node *n, const char *volume_id, const char *tag,
                      const struct strs *flags, dev_t *ret, struct err *err) MUST_CHECK;
 /*
- * place_elsewhere(). Of a share that a client outside the kernel serves, only what kubelet and its
- * like have mounted, below --kubelet-dir and --volume-dir: the client has it mounted for itself.
+ * mountpoint_elsewhere(). Of a share that a client outside the kernel serves, only what kubelet and
+ * its like have mounted, below --kubelet-dir and --volume-dir: the client has it mounted for
+ * itself.
  */
 const struct mount *share_elsewhere(const struct node *n, const struct mount_table *t,
-                                    const struct place *p, const struct place *but, bool whole,
-                                    const struct mount *after);
+                                    const struct mountpoint *p, const struct mountpoint *but,
+                                    bool whole, const struct mount *after);
 /* Is it such a mount? */
 bool share_is_look(const struct node *n, const char *target);
 /*

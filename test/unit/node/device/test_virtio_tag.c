@@ -60,7 +60,7 @@ END_TEST
 		0, 0 \
 	}
 
-/* What a row puts into a config space that has only a header, as pairs of place and byte. */
+/* What a row puts into a config space that has only a header, as pairs of offset and byte. */
 struct edit {
 	unsigned at, byte;
 };
@@ -84,7 +84,7 @@ START_TEST(the_capabilities_say_where_the_tag_is_or_are_not_believed)
 		struct edit edits[24];
 		size_t n; /* bytes that can be read; 0: all 256 */
 		bool found;
-		struct virtio_place place;
+		struct virtio_cap_window cap;
 	} rows[] = {
 		{ "both",
 		  { LISTED,
@@ -230,18 +230,17 @@ START_TEST(the_capabilities_say_where_the_tag_is_or_are_not_believed)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		size_t n = rows[i].n ? rows[i].n : PCI_CONFIG_MAX;
 		uint8_t *config AUTO(free) = xcalloc(1, n); /* so that one byte too far is seen */
-		struct virtio_place place = { 0 };
+		struct virtio_cap_window cap = { 0 };
 
 		for (size_t k = 0; k < ARRAY_LEN(rows[i].edits); k++)
 			if (rows[i].edits[k].at && rows[i].edits[k].at < n)
 				config[rows[i].edits[k].at] = (uint8_t)rows[i].edits[k].byte;
-		ck_assert_msg(virtio_find_config(config, n, &place) == rows[i].found, "%s",
+		ck_assert_msg(virtio_find_config(config, n, &cap) == rows[i].found, "%s",
 		              rows[i].what);
-		ck_assert_msg(place.bar == rows[i].place.bar &&
-		                      place.offset == rows[i].place.offset &&
-		                      place.window == rows[i].place.window,
-		              "%s: BAR %u, 0x%x, window 0x%x", rows[i].what, place.bar,
-		              place.offset, place.window);
+		ck_assert_msg(cap.bar == rows[i].cap.bar && cap.offset == rows[i].cap.offset &&
+		                      cap.window == rows[i].cap.window,
+		              "%s: BAR %u, 0x%x, window 0x%x", rows[i].what, cap.bar, cap.offset,
+		              cap.window);
 	}
 }
 END_TEST
@@ -348,7 +347,7 @@ START_TEST(what_is_short_for_a_moment_is_no_missing_proof)
 }
 END_TEST
 
-/* The window has one place, so two readers at once would read each other's. */
+/* The window has one address, so two readers at once would read each other's. */
 START_TEST(a_reader_waits_for_another_one)
 {
 	struct tag_world w AUTO(tag_world_clear);

@@ -38,11 +38,11 @@ static const struct {
 
 static enum fs_fault ask(const struct mount_table *t, enum guard_ask how)
 {
-	struct place p AUTO(place_clear) = PLACE_INIT;
+	struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
 	struct err err = ERR_INIT;
 	int rc;
 
-	ck_assert_int_eq(place_look(t, w.staging, &p, &err), 0);
+	ck_assert_int_eq(mountpoint_read(t, w.staging, &p, &err), 0);
 	rc = fs_fault_look(&w.node, t, &p, how, &err);
 	ck_assert_msg(rc >= 0, "%s", err.msg);
 	ck_assert_int_eq(rc > 0, err.code != ERR_OK);

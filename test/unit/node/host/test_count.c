@@ -58,7 +58,7 @@ START_TEST(a_volume_counts_once_however_often_it_is_mounted)
 }
 END_TEST
 
-static void count_calls(void *arg, const struct place *p, const struct device *dev)
+static void count_calls(void *arg, const struct mountpoint *p, const struct device *dev)
 {
 	(void)p;
 	ck_assert_str_ne(dev->name, "");

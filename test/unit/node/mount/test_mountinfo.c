@@ -217,10 +217,10 @@ START_TEST(one_mount_point_seen_twice_is_one_place)
 	staged = mount_at(&t, "/var/lib/kubelet/plugins/a b/globalmount");
 	mirror = mount_at(&t, "/data/kubelet/plugins/a b/globalmount");
 	pod = mount_at(&t, "/var/lib/kubelet/pods/1/mount");
-	ck_assert(mount_same_place(&t, staged, mirror));
-	ck_assert(mount_same_place(&t, mirror, staged));
-	ck_assert(!mount_same_place(&t, staged, pod));
-	ck_assert(!mount_same_place(&t, mirror, pod));
+	ck_assert(mount_same_mountpoint(&t, staged, mirror));
+	ck_assert(mount_same_mountpoint(&t, mirror, staged));
+	ck_assert(!mount_same_mountpoint(&t, staged, pod));
+	ck_assert(!mount_same_mountpoint(&t, mirror, pod));
 	remove_proc();
 }
 END_TEST
@@ -332,7 +332,7 @@ START_TEST(a_place_is_named_as_mountinfo_names_it)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char *path AUTO(free) = xasprintf("%s/%s", dir, rows[i].path);
 		char *got AUTO(free) = NULL;
-		int rc = mount_place(path, &got, &err);
+		int rc = mount_resolve_path(path, &got, &err);
 
 		ck_assert_msg(rc == (rows[i].want ? 0 : MOUNT_DIR_ABSENT), "%s: %d %s",
 		              rows[i].what, rc, err.msg);
@@ -351,7 +351,7 @@ START_TEST(a_path_that_names_nothing_is_refused)
 		char *got AUTO(free) = NULL;
 		struct err err = ERR_INIT;
 
-		ck_assert_msg(mount_place(rows[i], &got, &err) == -1, "%s", rows[i]);
+		ck_assert_msg(mount_resolve_path(rows[i], &got, &err) == -1, "%s", rows[i]);
 		ck_assert_int_eq(err.code, ERR_INVALID);
 	}
 }

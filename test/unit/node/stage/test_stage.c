@@ -556,7 +556,7 @@ START_TEST(a_staging_path_that_is_not_there_is_made)
 }
 END_TEST
 
-START_TEST(a_staging_path_through_a_link_is_the_same_place)
+START_TEST(a_staging_path_through_a_link_is_the_same_mountpoint)
 {
 	char path[256];
 	struct stage_request r;
@@ -810,7 +810,7 @@ SUITE_TIMEOUT("stage", 60, LOOP(a_blank_disk_becomes_the_filesystem_that_was_ask
               an_empty_block_file_of_a_crash_is_used_again,
               a_tool_that_has_outlived_a_driver_is_waited_for,
               a_staging_path_that_is_not_there_is_made,
-              a_staging_path_through_a_link_is_the_same_place,
+              a_staging_path_through_a_link_is_the_same_mountpoint,
               a_filesystem_smaller_than_its_disk_grows,
               LOOP(the_log_names_disk_function_and_duration_of_what_was_done, 5),
               growth_that_fails_is_told_but_does_not_keep_the_data_away,

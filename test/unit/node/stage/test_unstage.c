@@ -166,8 +166,8 @@ START_TEST(a_mount_point_seen_twice_is_not_use_elsewhere)
 	SKIP_UNLESS_LOOP();
 	begin();
 	/*
-	 * The kubelet folder is bound to a second place and shared: each mount in it shows up in
-	 * both.
+	 * The kubelet folder is bound to a second mountpoint and shared: each mount in it shows up
+	 * in both.
 	 */
 	run_tool("cd %s && mkdir mirror && mount --bind kubelet kubelet && mount --make-shared "
 	         "kubelet "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A disk belongs to one volume on a node, at one staging path: what counts as another place, and
- * what does not. The refusals of a stage: test_stage_errors.c; of shares: test_share_errors.c.
+ * A disk belongs to one volume on a node, at one staging path: what counts as another mountpoint,
+ * and what does not. The refusals of a stage: test_stage_errors.c; of shares: test_share_errors.c.
  */
 #include "node/staged/claim.h"
 
@@ -164,7 +164,7 @@ START_TEST(of_two_volumes_that_are_staged_at_the_same_time_one_gets_the_disk)
 }
 END_TEST
 
-/* ---- other places ---- */
+/* ---- other mountpoints ---- */
 
 /* Binds the staged volume pvc-a to a path below kubelet's folder, with kubelet's file beside it. */
 static void show(const char *dir, const char *name, const char *volume)
@@ -177,7 +177,7 @@ static void show(const char *dir, const char *name, const char *volume)
 		run_tool("echo '{\"volumeHandle\":\"%s\"}' > %s/vol_data.json", volume, path);
 }
 
-START_TEST(targets_of_the_volume_are_no_other_place)
+START_TEST(targets_of_the_volume_are_no_other_mountpoint)
 {
 	static const struct {
 		const char *what, *dir, *name, *volume;
@@ -218,7 +218,7 @@ START_TEST(targets_of_the_volume_are_no_other_place)
 }
 END_TEST
 
-START_TEST(a_mounted_partition_is_a_place_of_its_disk)
+START_TEST(a_mounted_partition_is_a_mountpoint_of_its_disk)
 {
 	struct nvme_part part;
 
@@ -238,7 +238,7 @@ START_TEST(a_mounted_partition_is_a_place_of_its_disk)
 END_TEST
 
 /* mountinfo names the disk of a btrfs by its path, which another disk may have got. */
-START_TEST(a_btrfs_whose_name_was_given_away_is_no_place_of_the_new_disk)
+START_TEST(a_btrfs_whose_name_was_given_away_is_no_mountpoint_of_the_new_disk)
 {
 	struct nvme_disk *gone;
 	char *node AUTO(free) = NULL;
@@ -292,7 +292,7 @@ END_TEST
 SUITE_TIMEOUT("claim", 60, LOOP(a_second_volume_does_not_get_the_disk, 9),
               LOOP(two_volumes_that_have_one_disk_are_neither_staged_again_nor_published, 3),
               LOOP(of_two_volumes_that_are_staged_at_the_same_time_one_gets_the_disk, 3),
-              LOOP(targets_of_the_volume_are_no_other_place, 8),
-              a_mounted_partition_is_a_place_of_its_disk,
-              a_btrfs_whose_name_was_given_away_is_no_place_of_the_new_disk,
+              LOOP(targets_of_the_volume_are_no_other_mountpoint, 8),
+              a_mounted_partition_is_a_mountpoint_of_its_disk,
+              a_btrfs_whose_name_was_given_away_is_no_mountpoint_of_the_new_disk,
               a_disk_that_is_held_after_its_unmount_belongs_to_its_volume_yet);

@@ -47,10 +47,10 @@ static void end(void)
 static int unmount_once(const char *path, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	struct place p AUTO(place_clear) = PLACE_INIT;
+	struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
 
 	ck_assert_int_eq(mount_table_read("/proc", &t, err), 0);
-	ck_assert_int_eq(place_look(&t, path, &p, err), 0);
+	ck_assert_int_eq(mountpoint_read(&t, path, &p, err), 0);
 	return busy_unmount(&w.node, &p, false, soon(), err);
 }
 

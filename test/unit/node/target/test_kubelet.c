@@ -74,14 +74,14 @@ START_TEST(each_of_its_paths_is_known)
 		{ "staging/pvc-1", "", KUBELET_OTHER, NULL, NULL, NULL },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct kubelet_place p;
+		struct kubelet_volume_dir p;
 		char *path;
 
 		begin();
 		if (*rows[i].data_dir)
 			put(rows[i].data_dir, DATA(DRIVER));
 		path = xasprintf("%s/%s", root, rows[i].path);
-		kubelet_place_of(root, DRIVER, path, &p);
+		kubelet_volume_dir_read(root, DRIVER, path, &p);
 		ck_assert_msg(p.role == rows[i].role, "%s", rows[i].path);
 		ROW_STR_EQ(rows[i].path, p.volume_id ? p.volume_id : "",
 		           rows[i].id ? rows[i].id : "");
@@ -92,7 +92,7 @@ START_TEST(each_of_its_paths_is_known)
 		           *rows[i].data_dir ? "csi-77" : "");
 		ck_assert_msg(p.since == -1 || *rows[i].data_dir, "%s", rows[i].path);
 		ck_assert(!p.foreign);
-		kubelet_place_clear(&p);
+		kubelet_volume_dir_clear(&p);
 		free(path);
 		end();
 	}
@@ -103,7 +103,7 @@ START_TEST(another_drivers_volume_is_told_apart_and_not_wanted)
 {
 	struct strs wanted AUTO(strs_clear) = STRS_INIT;
 	char *path AUTO(free) = NULL, *slash AUTO(free) = NULL;
-	struct kubelet_place p;
+	struct kubelet_volume_dir p;
 
 	begin();
 	put("pods/u1/volumes/kubernetes.io~csi/pv-1", DATA("ebs.csi.aws.com"));
@@ -112,9 +112,9 @@ START_TEST(another_drivers_volume_is_told_apart_and_not_wanted)
 	put(CSI "/" DRIVER "/77", DATA(DRIVER));
 	path = xasprintf("%s/pods/u1/volumes/kubernetes.io~csi/pv-1/mount", root);
 	slash = xasprintf("%s//", root);
-	kubelet_place_of(slash, DRIVER, path, &p);
+	kubelet_volume_dir_read(slash, DRIVER, path, &p);
 	ck_assert(p.foreign);
-	kubelet_place_clear(&p);
+	kubelet_volume_dir_clear(&p);
 	kubelet_wanted(root, DRIVER, &wanted);
 	ck_assert_uint_eq(wanted.n, 2);
 	ck_assert(str_has_suffix(wanted.v[0], "/77/globalmount"));
@@ -127,7 +127,7 @@ END_TEST
 START_TEST(a_file_of_a_later_second_is_as_old_as_a_new_one)
 {
 	char *path AUTO(free) = NULL, *file AUTO(free) = NULL;
-	struct kubelet_place p AUTO(kubelet_place_clear) = { .since = -1 };
+	struct kubelet_volume_dir p AUTO(kubelet_volume_dir_clear) = { .since = -1 };
 
 	begin();
 	put(CSI "/" DRIVER "/77", DATA(DRIVER));
@@ -138,7 +138,7 @@ START_TEST(a_file_of_a_later_second_is_as_old_as_a_new_one)
 	                                                       { .tv_sec = time(NULL) + 3600 } },
 	                           0),
 	                 0);
-	kubelet_place_of(root, DRIVER, path, &p);
+	kubelet_volume_dir_read(root, DRIVER, path, &p);
 	ck_assert_int_eq(p.since, 0);
 	end();
 }

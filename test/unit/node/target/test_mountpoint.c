@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is at a path, from recorded mountinfo: the same disk in other places, and mounts that show
- * no disk.
+ * What is at a path, from recorded mountinfo: the same disk at other mountpoints, and mounts that
+ * show no disk.
  */
 #include "test/lib/suite.h"
 
@@ -16,7 +16,7 @@
 
 #include "common/file.h"
 #include "common/mem.h"
-#include "node/target/place.h"
+#include "node/target/mountpoint.h"
 #include "test/lib/nvme_world.h"
 #include "test/lib/skip.h"
 
@@ -30,7 +30,7 @@ static void begin(const char *mountinfo)
 	struct err err = ERR_INIT;
 	char *file AUTO(free) = NULL;
 
-	snprintf(root, sizeof(root), "/tmp/place-test-XXXXXX");
+	snprintf(root, sizeof(root), "/tmp/mountpoint-test-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(root));
 	for (const char *p = mountinfo; *p; p++)
 		if (p[0] == '%' && p[1] == 'R')
@@ -49,13 +49,13 @@ static void end(void)
 	run_tool("rm -rf %s", root);
 }
 
-static struct place look(const char *name)
+static struct mountpoint look(const char *name)
 {
 	char *path AUTO(free) = xasprintf("%s/%s", root, name);
-	struct place p = PLACE_INIT;
+	struct mountpoint p = MOUNTPOINT_INIT;
 	struct err err = ERR_INIT;
 
-	ck_assert_msg(place_look(&table, path, &p, &err) == 0, "%s", err.msg);
+	ck_assert_msg(mountpoint_read(&table, path, &p, &err) == 0, "%s", err.msg);
 	return p;
 }
 
@@ -63,37 +63,37 @@ START_TEST(kinds_are_told_from_mountinfo)
 {
 	const struct {
 		const char *what, *line;
-		enum place_kind kind;
+		enum mountpoint_kind kind;
 		dev_t disk;
 	} rows[] = {
-		{ "nothing", "", PLACE_NOTHING, 0 },
+		{ "nothing", "", MOUNTPOINT_NONE, 0 },
 		{ "a filesystem of a disk", "40 1 259:3 / %R/staging rw - ext4 /dev/nvme0n1 rw\n",
-		  PLACE_FILESYSTEM, makedev(259, 3) },
+		  MOUNTPOINT_FILESYSTEM, makedev(259, 3) },
 		{ "the topmost counts",
 		  "40 1 259:3 / %R/staging rw - ext4 /dev/nvme0n1 rw\n"
 		  "41 40 259:4 / %R/staging rw - ext4 /dev/nvme1n1 rw\n",
-		  PLACE_FILESYSTEM, makedev(259, 4) },
+		  MOUNTPOINT_FILESYSTEM, makedev(259, 4) },
 		{ "a subdirectory of one", "40 1 259:3 /sub %R/staging rw - ext4 /dev/nvme0n1 rw\n",
-		  PLACE_OTHER, 0 },
-		{ "tmpfs", "40 1 0:40 / %R/staging rw - tmpfs tmpfs rw\n", PLACE_OTHER, 0 },
-		{ "nfs", "40 1 0:41 / %R/staging rw - nfs4 host:/x rw\n", PLACE_OTHER, 0 },
+		  MOUNTPOINT_OTHER, 0 },
+		{ "tmpfs", "40 1 0:40 / %R/staging rw - tmpfs tmpfs rw\n", MOUNTPOINT_OTHER, 0 },
+		{ "nfs", "40 1 0:41 / %R/staging rw - nfs4 host:/x rw\n", MOUNTPOINT_OTHER, 0 },
 		{ "btrfs of a node that has gone",
-		  "40 1 0:42 / %R/staging rw - btrfs /dev/gone rw\n", PLACE_FILESYSTEM,
+		  "40 1 0:42 / %R/staging rw - btrfs /dev/gone rw\n", MOUNTPOINT_FILESYSTEM,
 		  makedev(0, 42) },
 		{ "btrfs of something that is no disk",
-		  "40 1 0:42 / %R/staging rw - btrfs /dev/null rw\n", PLACE_OTHER, 0 },
+		  "40 1 0:42 / %R/staging rw - btrfs /dev/null rw\n", MOUNTPOINT_OTHER, 0 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct place p;
+		struct mountpoint p;
 
 		begin(rows[i].line);
 		p = look("staging");
 
 		ck_assert_msg(p.kind == rows[i].kind, "%s: %d", rows[i].what, p.kind);
-		if (rows[i].kind == PLACE_FILESYSTEM)
+		if (rows[i].kind == MOUNTPOINT_FILESYSTEM)
 			ck_assert_msg(p.disk == rows[i].disk, "%s", rows[i].what);
-		place_clear(&p);
+		mountpoint_clear(&p);
 		end();
 	}
 }
@@ -114,13 +114,13 @@ START_TEST(a_look_that_fails_is_no_answer)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char *staging AUTO(free) = NULL;
-		struct place p = PLACE_INIT;
+		struct mountpoint p = MOUNTPOINT_INIT;
 		struct err err = ERR_INIT;
 
 		begin(rows[i].line);
 		staging = xasprintf("%s/staging", root);
-		ck_assert_msg(place_look_staged(&table, staging, "vol", &p, &err) == -1, "%s: %d",
-		              rows[i].what, p.kind);
+		ck_assert_msg(mountpoint_read_staged(&table, staging, "vol", &p, &err) == -1,
+		              "%s: %d", rows[i].what, p.kind);
 		ck_assert_msg(err.code == ERR_UNAVAILABLE && !p.path, "%s: %s", rows[i].what,
 		              err.msg);
 		end();
@@ -131,23 +131,23 @@ END_TEST
 /* Whether two removed nodes of one name are the same node, only their inodes tell. */
 START_TEST(a_node_that_cannot_be_looked_at_may_be_the_same)
 {
-	struct place p = { .kind = PLACE_BLOCK };
+	struct mountpoint p = { .kind = MOUNTPOINT_BLOCK };
 
 	begin("40 1 0:5 /x//deleted %R/staging rw - devtmpfs udev rw\n"
 	      "41 1 0:5 /x//deleted %R/missing rw - devtmpfs udev rw\n"
 	      "42 1 0:5 /x//deleted %R/other rw - devtmpfs udev rw\n");
 	p.path = xasprintf("%s/staging", root);
 	p.m = mount_at(&table, p.path);
-	ck_assert_int_eq(place_elsewhere(&table, &p, NULL, false, NULL)->id, 41);
-	ck_assert_ptr_null(place_elsewhere(&table, &p, NULL, false, &table.v[1]));
-	place_clear(&p);
+	ck_assert_int_eq(mountpoint_elsewhere(&table, &p, NULL, false, NULL)->id, 41);
+	ck_assert_ptr_null(mountpoint_elsewhere(&table, &p, NULL, false, &table.v[1]));
+	mountpoint_clear(&p);
 	end();
 }
 END_TEST
 
 START_TEST(use_elsewhere_is_found_and_mirrors_are_not_use)
 {
-	struct place staging, pod;
+	struct mountpoint staging, pod;
 	const struct mount *m;
 
 	begin("20 1 254:1 / / rw - ext4 /dev/vda rw\n"
@@ -158,16 +158,16 @@ START_TEST(use_elsewhere_is_found_and_mirrors_are_not_use)
 	      "43 20 259:9 / %R/unrelated rw - ext4 /dev/nvme9n1 rw\n");
 	staging = look("staging");
 	pod = look("pod");
-	m = place_elsewhere(&table, &staging, NULL, false, NULL);
+	m = mountpoint_elsewhere(&table, &staging, NULL, false, NULL);
 
 	ck_assert_int_eq(m->id, 41);
-	m = place_elsewhere(&table, &staging, NULL, false, m);
+	m = mountpoint_elsewhere(&table, &staging, NULL, false, m);
 	ck_assert_int_eq(m->id, 42);
-	ck_assert_ptr_null(place_elsewhere(&table, &staging, NULL, false, m));
+	ck_assert_ptr_null(mountpoint_elsewhere(&table, &staging, NULL, false, m));
 	/* For "one pod only": whole filesystems, but not the pod's own target. */
-	ck_assert_ptr_null(place_elsewhere(&table, &staging, &pod, true, NULL));
-	place_clear(&staging);
-	place_clear(&pod);
+	ck_assert_ptr_null(mountpoint_elsewhere(&table, &staging, &pod, true, NULL));
+	mountpoint_clear(&staging);
+	mountpoint_clear(&pod);
 	end();
 }
 END_TEST
@@ -175,26 +175,27 @@ END_TEST
 START_TEST(the_staged_form_is_the_filesystem_or_the_file)
 {
 	char *staging AUTO(free) = NULL, *again AUTO(free) = NULL;
-	struct place p = PLACE_INIT;
+	struct mountpoint p = MOUNTPOINT_INIT;
 	struct err err = ERR_INIT;
 
 	begin("40 1 259:3 / %R/staging rw - ext4 /dev/nvme0n1 rw\n");
 	staging = xasprintf("%s/staging", root);
-	ck_assert_int_eq(place_look_staged(&table, staging, "vol", &p, &err), 0);
-	ck_assert_int_eq(p.kind, PLACE_FILESYSTEM);
-	place_clear(&p);
+	ck_assert_int_eq(mountpoint_read_staged(&table, staging, "vol", &p, &err), 0);
+	ck_assert_int_eq(p.kind, MOUNTPOINT_FILESYSTEM);
+	mountpoint_clear(&p);
 	end();
 
 	begin("40 1 0:5 /x %R/staging/vol rw - devtmpfs udev rw\n");
 	again = xasprintf("%s/staging", root);
 	run_tool("touch %s/vol", again);
-	ck_assert_int_eq(place_look_staged(&table, again, "vol", &p, &err), 0);
-	ck_assert_int_eq(p.kind, PLACE_OTHER); /* no device node there: this test needs no root */
+	ck_assert_int_eq(mountpoint_read_staged(&table, again, "vol", &p, &err), 0);
+	ck_assert_int_eq(p.kind,
+	                 MOUNTPOINT_OTHER); /* no device node there: this test needs no root */
 	ck_assert(str_has_suffix(p.path, "/staging/vol"));
-	place_clear(&p);
-	ck_assert_int_eq(place_look_staged(&table, again, "other", &p, &err), 0);
-	ck_assert_int_eq(p.kind, PLACE_NOTHING);
-	place_clear(&p);
+	mountpoint_clear(&p);
+	ck_assert_int_eq(mountpoint_read_staged(&table, again, "other", &p, &err), 0);
+	ck_assert_int_eq(p.kind, MOUNTPOINT_NONE);
+	mountpoint_clear(&p);
 	end();
 }
 END_TEST
@@ -202,12 +203,12 @@ END_TEST
 /* In a mount namespace of a new user namespace, where mounts of the old one are locked. */
 static int unmount_as_guest(const char *path)
 {
-	struct place p = { .kind = PLACE_OTHER, .path = (char *)path };
+	struct mountpoint p = { .kind = MOUNTPOINT_OTHER, .path = (char *)path };
 	struct err err = ERR_INIT;
 
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNS))
 		return 2;
-	if (place_unmount(&p, "/proc", false, &err) == 0)
+	if (mountpoint_unmount(&p, "/proc", false, &err) == 0)
 		return 3;
 	return err.code == ERR_PRECONDITION && strstr(err.msg, "has locked the mount") ? 0 : 4;
 }
@@ -237,7 +238,7 @@ START_TEST(a_mount_that_the_kernel_locked_is_refused_and_not_tried_again)
 }
 END_TEST
 
-SUITE("place", a_mount_that_the_kernel_locked_is_refused_and_not_tried_again,
+SUITE("mountpoint", a_mount_that_the_kernel_locked_is_refused_and_not_tried_again,
       kinds_are_told_from_mountinfo, a_look_that_fails_is_no_answer,
       a_node_that_cannot_be_looked_at_may_be_the_same,
       use_elsewhere_is_found_and_mirrors_are_not_use,

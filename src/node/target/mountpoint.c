@@ -4,7 +4,7 @@
  * that of the second the node's name on devtmpfs. Owns only the resolved path. Does not know which
  * disk should be there.
  */
-#include "node/target/place.h"
+#include "node/target/mountpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,17 +20,17 @@
 #include "common/mem.h"
 #include "node/mount/fsprobe.h"
 
-/* More layers than retries have ever stacked: ends the loop of place_unmount(). */
+/* More layers than retries have ever stacked: ends the loop of mountpoint_unmount(). */
 #define MAX_LAYERS 256
 #define NO_DISK makedev(0, 0)
 
-void place_clear(struct place *p)
+void mountpoint_clear(struct mountpoint *p)
 {
 	free(p->path);
-	*p = (struct place)PLACE_INIT;
+	*p = (struct mountpoint)MOUNTPOINT_INIT;
 }
 
-char *place_block_file(const char *staging_path, const char *volume_id)
+char *mountpoint_block_file(const char *staging_path, const char *volume_id)
 {
 	return xasprintf("%s/%s", staging_path, volume_id);
 }
@@ -46,29 +46,30 @@ static int look_at(const char *path, struct stat *ret, struct err *err)
 
 /*
  * Sets the disk of a mounted filesystem. mountinfo has the disk's number, except for btrfs: there
- * the number is anonymous, and only the path of the device node tells the disk (place_check_same()
- * looks closer). When that node does not exist, the disk was removed, and the number stays the
- * anonymous one, which no disk has. PLACE_OTHER: it is not a filesystem of a disk.
+ * the number is anonymous, and only the path of the device node tells the disk
+ * (mountpoint_check_same() looks closer). When that node does not exist, the disk was removed, and
+ * the number stays the anonymous one, which no disk has. MOUNTPOINT_OTHER: it is not a filesystem
+ * of a disk.
  */
-static int look_at_filesystem(struct place *p, struct err *err)
+static int look_at_filesystem(struct mountpoint *p, struct err *err)
 {
 	const struct mount *m = p->m;
 	struct stat st;
 
-	p->kind = PLACE_FILESYSTEM;
+	p->kind = MOUNTPOINT_FILESYSTEM;
 	p->shown = p->disk = m->devno;
 	if (major(m->devno) != 0)
 		return 0;
-	p->kind = PLACE_OTHER;
+	p->kind = MOUNTPOINT_OTHER;
 	if (!str_eq(m->fs_type, "btrfs"))
 		return 0;
 	if (look_at(m->source, &st, err)) {
 		if (err->sys != ENOENT)
 			return -1;
 		err_clear(err);
-		p->kind = PLACE_FILESYSTEM;
+		p->kind = MOUNTPOINT_FILESYSTEM;
 	} else if (S_ISBLK(st.st_mode)) {
-		p->kind = PLACE_FILESYSTEM;
+		p->kind = MOUNTPOINT_FILESYSTEM;
 		p->shown = p->disk = st.st_rdev;
 	}
 	return 0;
@@ -102,33 +103,33 @@ static int btrfs_uuid(const char *path, char ret[37], struct err *err)
 
 /*
  * A mounted filesystem has its device open exclusively, so another exclusive open fails. 0: the
- * device is claimed. PLACE_DISK_GONE: it is not claimed.
+ * device is claimed. MOUNTPOINT_DISK_GONE: it is not claimed.
  */
 static int check_claimed(const struct device *dev, struct err *err)
 {
 	int fd AUTO(fd) = -1;
 
 	if (device_open(dev, O_RDONLY | O_EXCL, &fd, NULL, err) == 0)
-		return PLACE_DISK_GONE;
+		return MOUNTPOINT_DISK_GONE;
 	if (err->sys != EBUSY)
 		return -1;
 	err_clear(err);
 	return 0;
 }
 
-bool place_is_known_by_name(const struct place *p)
+bool mountpoint_is_btrfs(const struct mountpoint *p)
 {
-	return p->kind == PLACE_FILESYSTEM && str_eq(p->m->fs_type, "btrfs");
+	return p->kind == MOUNTPOINT_FILESYSTEM && str_eq(p->m->fs_type, "btrfs");
 }
 
-int place_compare(const struct place *p, const struct device *dev, struct str *other,
-                  struct err *err)
+int mountpoint_compare(const struct mountpoint *p, const struct device *dev, struct str *other,
+                       struct err *err)
 {
 	struct fsprobe fs;
 	char uuid[37];
 	int fd AUTO(fd) = -1;
 
-	if (!place_is_known_by_name(p))
+	if (!mountpoint_is_btrfs(p))
 		return 0;
 	if (btrfs_uuid(p->path, uuid, err) || device_open(dev, O_RDONLY, &fd, NULL, err) ||
 	    fsprobe_fd(fd, dev->path, &fs, err))
@@ -139,15 +140,15 @@ int place_compare(const struct place *p, const struct device *dev, struct str *o
 	         "%s shows the btrfs %s, but on %s is %s with UUID %s: its disk has gone and its "
 	         "name was given to another",
 	         p->path, uuid, dev->path, fs.found, *fs.uuid ? fs.uuid : "none");
-	return PLACE_OTHER_DISK;
+	return MOUNTPOINT_OTHER_DISK;
 }
 
-int place_check_same(const struct place *p, const struct device *dev, struct err *err)
+int mountpoint_check_same(const struct mountpoint *p, const struct device *dev, struct err *err)
 {
 	struct str other AUTO(str_clear) = STR_INIT(400);
-	int rc = place_compare(p, dev, &other, err);
+	int rc = mountpoint_compare(p, dev, &other, err);
 
-	return rc == PLACE_OTHER_DISK ? err_set(err, ERR_PRECONDITION, "%s", other.ptr) : rc;
+	return rc == MOUNTPOINT_OTHER_DISK ? err_set(err, ERR_PRECONDITION, "%s", other.ptr) : rc;
 }
 
 /*
@@ -170,42 +171,43 @@ static int refuse_hidden(const struct mount_table *t, const char *path, struct e
 }
 
 /* Only a device node is looked at, or something that this driver does not mount. */
-static int look_at_node(struct place *p, struct err *err)
+static int look_at_node(struct mountpoint *p, struct err *err)
 {
 	struct stat st;
 
-	p->kind = PLACE_OTHER;
+	p->kind = MOUNTPOINT_OTHER;
 	if (look_at(p->path, &st, err))
 		return -1;
 	if (S_ISBLK(st.st_mode)) {
-		p->kind = PLACE_BLOCK;
+		p->kind = MOUNTPOINT_BLOCK;
 		p->shown = st.st_rdev;
 		p->disk = node_is_removed(p->m) ? NO_DISK : st.st_rdev;
 	}
 	return 0;
 }
 
-int place_look(const struct mount_table *t, const char *path, struct place *ret, struct err *err)
+int mountpoint_read(const struct mount_table *t, const char *path, struct mountpoint *ret,
+                    struct err *err)
 {
-	struct place p AUTO(place_clear) = PLACE_INIT;
-	int rc = mount_place(path, &p.path, err);
+	struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
+	int rc = mount_resolve_path(path, &p.path, err);
 
 	if (rc < 0 || refuse_hidden(t, p.path ? p.path : path, err))
 		return -1;
 	p.m = rc == 0 ? mount_at(t, p.path) : NULL;
 	if (p.m && mount_is_share(p.m)) { /* never touched: its server may hang */
-		p.kind = str_eq(p.m->root, "/") ? PLACE_SHARE : PLACE_OTHER;
+		p.kind = str_eq(p.m->root, "/") ? MOUNTPOINT_SHARE : MOUNTPOINT_OTHER;
 		p.shown = p.disk = p.m->devno;
 	} else if (p.m &&
 	           (str_eq(p.m->root, "/") ? look_at_filesystem(&p, err) : look_at_node(&p, err))) {
 		return -1;
 	}
 	*ret = p;
-	p = (struct place)PLACE_INIT;
+	p = (struct mountpoint)MOUNTPOINT_INIT;
 	return 0;
 }
 
-bool place_may_be_volume(const struct mount *m)
+bool mountpoint_may_be_volume(const struct mount *m)
 {
 	static const char *const types[] = {
 		"ext4", "ext3", "xfs", "btrfs", "devtmpfs", "virtiofs"
@@ -217,24 +219,24 @@ bool place_may_be_volume(const struct mount *m)
 	return str_has_prefix(m->fs_type, "fuse.virtiofs");
 }
 
-int place_look_staged(const struct mount_table *t, const char *staging_path, const char *volume_id,
-                      struct place *ret, struct err *err)
+int mountpoint_read_staged(const struct mount_table *t, const char *staging_path,
+                           const char *volume_id, struct mountpoint *ret, struct err *err)
 {
-	char *file AUTO(free) = place_block_file(staging_path, volume_id);
-	struct place p AUTO(place_clear) = PLACE_INIT;
+	char *file AUTO(free) = mountpoint_block_file(staging_path, volume_id);
+	struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
 
-	if (place_look(t, staging_path, ret, err))
+	if (mountpoint_read(t, staging_path, ret, err))
 		return -1;
-	if (ret->kind != PLACE_NOTHING)
+	if (ret->kind != MOUNTPOINT_NONE)
 		return 0;
-	if (place_look(t, file, &p, err)) {
-		place_clear(ret);
+	if (mountpoint_read(t, file, &p, err)) {
+		mountpoint_clear(ret);
 		return -1;
 	}
-	if (p.kind != PLACE_NOTHING) {
-		place_clear(ret);
+	if (p.kind != MOUNTPOINT_NONE) {
+		mountpoint_clear(ret);
 		*ret = p;
-		p = (struct place)PLACE_INIT;
+		p = (struct mountpoint)MOUNTPOINT_INIT;
 	}
 	return 0;
 }
@@ -244,37 +246,39 @@ int place_look_staged(const struct mount_table *t, const char *staging_path, con
  * does not tell that two mounts show one node, and its inode does. A node that cannot be looked at
  * may be the same one.
  */
-static bool is_other_node(const struct place *p, const struct mount *m)
+static bool is_other_node(const struct mountpoint *p, const struct mount *m)
 {
 	struct stat ours, theirs;
 
-	return p->kind == PLACE_BLOCK && node_is_removed(m) && stat(p->path, &ours) == 0 &&
+	return p->kind == MOUNTPOINT_BLOCK && node_is_removed(m) && stat(p->path, &ours) == 0 &&
 	       stat(m->target, &theirs) == 0 && ours.st_ino != theirs.st_ino;
 }
 
-const struct mount *place_elsewhere(const struct mount_table *t, const struct place *p,
-                                    const struct place *but, bool whole, const struct mount *after)
+const struct mount *mountpoint_elsewhere(const struct mount_table *t, const struct mountpoint *p,
+                                         const struct mountpoint *but, bool whole,
+                                         const struct mount *after)
 {
-	const char *root = p->kind == PLACE_BLOCK || whole ? p->m->root : NULL;
+	const char *root = p->kind == MOUNTPOINT_BLOCK || whole ? p->m->root : NULL;
 	const struct mount *m = after;
 
-	assert(p->kind != PLACE_NOTHING && p->kind != PLACE_OTHER);
+	assert(p->kind != MOUNTPOINT_NONE && p->kind != MOUNTPOINT_OTHER);
 	while ((m = mount_of(t, p->m->devno, root, m))) {
-		if (mount_same_place(t, m, p->m) || is_other_node(p, m))
+		if (mount_same_mountpoint(t, m, p->m) || is_other_node(p, m))
 			continue;
 		if (but && but->path &&
-		    (str_eq(m->target, but->path) || (but->m && mount_same_place(t, m, but->m))))
+		    (str_eq(m->target, but->path) ||
+		     (but->m && mount_same_mountpoint(t, m, but->m))))
 			continue;
 		return m;
 	}
 	return NULL;
 }
 
-const char *place_to_look_through(const struct mount_table *t, const struct place *p)
+const char *mountpoint_probe_path(const struct mount_table *t, const struct mountpoint *p)
 {
 	const struct mount *m = NULL;
 
-	assert(p->kind == PLACE_FILESYSTEM || p->kind == PLACE_SHARE);
+	assert(p->kind == MOUNTPOINT_FILESYSTEM || p->kind == MOUNTPOINT_SHARE);
 	while ((m = mount_of(t, p->m->devno, "/", m)))
 		if (mount_at(t, m->target) == m)
 			return m->target;
@@ -285,12 +289,12 @@ const char *place_to_look_through(const struct mount_table *t, const struct plac
  * A filesystem of the kernel's memory is somebody else's for certain: an emptyDir, a Secret. Of
  * others that this driver does not mount that is not certain, as its predecessor mounted more.
  */
-static int refuse_foreign(const struct place *p, struct err *err)
+static int refuse_foreign(const struct mountpoint *p, struct err *err)
 {
 	static const char *const memory[] = { "tmpfs", "ramfs", "devtmpfs", "overlay",
 		                              "proc",  "sysfs", NULL };
 
-	for (const char *const *type = memory; p->kind == PLACE_OTHER && p->m && *type; type++)
+	for (const char *const *type = memory; p->kind == MOUNTPOINT_OTHER && p->m && *type; type++)
 		if (str_eq(p->m->fs_type, *type) && str_eq(p->m->root, "/"))
 			return err_set(err, ERR_PRECONDITION,
 			               "%s shows %s (%s), which this driver does not mount: it is "
@@ -333,7 +337,7 @@ static int check_gone(const char *path, const char *proc_root, struct err *err)
  * mounts it as soon as somebody goes there (fuse_dentry_automount() of fs/fuse/dir.c; the source is
  * "none"), and that keeps the share's mount busy. One that is in use itself stays.
  */
-static void unmount_within_share(const struct place *p, const char *proc_root)
+static void unmount_within_share(const struct mountpoint *p, const char *proc_root)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	char *below AUTO(free) = xasprintf("%s/", p->path);
@@ -351,11 +355,12 @@ static void unmount_within_share(const struct place *p, const char *proc_root)
 	}
 }
 
-int place_unmount(const struct place *p, const char *proc_root, bool lazy, struct err *err)
+int mountpoint_unmount(const struct mountpoint *p, const char *proc_root, bool lazy,
+                       struct err *err)
 {
 	if (refuse_foreign(p, err))
 		return -1;
-	if (p->kind == PLACE_SHARE && !lazy)
+	if (p->kind == MOUNTPOINT_SHARE && !lazy)
 		unmount_within_share(p, proc_root);
 	for (unsigned i = 0; i < MAX_LAYERS; i++) {
 		int rc = unmount_layer(p->path, lazy, err);
