@@ -177,7 +177,7 @@ static void host_scan_limit(const struct node_scan *l, struct json *node)
 	};
 	struct max_volumes max;
 
-	max_volumes_look(l->node, &max);
+	max_volumes_count(l->node, &max);
 	json_set_int(node, "maxVolumes", max.n);
 	json_set_str(node, "maxVolumesBy", sources[max.source]);
 	if (max.uncounted)
@@ -216,7 +216,7 @@ static void host_scan_propagation(const struct node_scan *l, struct json *node)
 	struct strs errors AUTO(strs_clear) = STRS_INIT, warnings AUTO(strs_clear) = STRS_INIT;
 	struct err ignored = ERR_INIT;
 
-	if (propagation_look(&l->node->o, &errors, &warnings, &ignored))
+	if (propagation_scan(&l->node->o, &errors, &warnings, &ignored))
 		return;
 	for (size_t i = 0; i < errors.n; i++)
 		inspect_finding(

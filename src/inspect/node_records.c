@@ -120,7 +120,7 @@ static void records_read_unstage(const struct node_scan *l, const struct found *
 	}
 	q.disk = dev.devno;
 	holders_find(&q, l->deadline, &h);
-	holders_say(&h, &q, dev.path, &who);
+	holders_describe(&h, &q, dev.path, &who);
 	node_scan_text(f->entry, "device", dev.path);
 	node_scan_text(f->entry, "holders", who.ptr);
 	if (f->age >= MOMENT_S)
@@ -204,7 +204,8 @@ void node_scan_holders(const struct node_scan *l, const char *volume_id)
 	atomic_store(l->step, "the processes that hold the device");
 	q.disk = q.fs = makedev(disk[0], disk[1]);
 	holders_find(&q, l->deadline, &h);
-	holders_say(&h, &q, json_str(node, "device.name") ? json_str(node, "device.name") : number,
-	            &who);
+	holders_describe(&h, &q,
+	                 json_str(node, "device.name") ? json_str(node, "device.name") : number,
+	                 &who);
 	node_scan_text(node, "holders", who.ptr);
 }

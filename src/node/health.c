@@ -129,7 +129,7 @@ static bool is_refusal(int errnum)
 	return errnum == EACCES || errnum == EPERM || errnum == ENOSYS || errnum == EOPNOTSUPP;
 }
 
-/* An errno of a share is its server's: no look at a share needs a descriptor of the driver. */
+/* An errno of a share is its server's: no probe of a share needs a descriptor of the driver. */
 static int check_share(struct node *n, const struct mount_table *t, const struct mountpoint *p,
                        struct health *h, struct err *err)
 {
@@ -169,10 +169,10 @@ static int check_filesystem(struct node *n, const struct mount_table *t, const s
 		[FS_HANGS] = { HEALTH_INACCESSIBLE, "FilesystemNotResponding" },
 		[FS_FROZEN] = { HEALTH_DEGRADED, "FilesystemFrozen" },
 	};
-	int rc = fs_fault_look(n, t, p, GUARD_READ, err);
+	int rc = fs_fault_probe(n, t, p, GUARD_READ, err);
 
 	if (rc == FS_FINE && (!p->m->read_only || mount_turned_read_only(p->m)))
-		rc = fs_fault_look(n, t, p, GUARD_WRITE, err);
+		rc = fs_fault_probe(n, t, p, GUARD_WRITE, err);
 	if (rc > 0) {
 		fault(h, rows[rc].status, rows[rc].reason, "%s", err->msg);
 		err_clear(err);
@@ -281,7 +281,7 @@ static void check_limit(const struct node *n, struct health *h)
 {
 	struct max_volumes max;
 
-	max_volumes_look(n, &max);
+	max_volumes_count(n, &max);
 	if (max.source == MAX_VOLUMES_LAST_KNOWN)
 		fault(h, HEALTH_DEGRADED, "VolumeLimitLastKnown",
 		      "this node says that it takes %" PRId64
@@ -295,7 +295,7 @@ static void check_limit(const struct node *n, struct health *h)
 		      max.n);
 }
 
-struct host_look {
+struct host_probe {
 	const struct node *n;
 	unsigned functions, slots;
 	size_t ports; /* without a bus number */
@@ -304,11 +304,11 @@ struct host_look {
 	struct err err, shares; /* shares: why none can be mounted */
 };
 
-static void look_at_host(void *box)
+static void probe_host(void *box)
 {
 	struct str where AUTO(str_clear) = STR_INIT(300), slots AUTO(str_clear) = STR_INIT(300);
 	struct strs ports AUTO(strs_clear) = STRS_INIT;
-	struct host_look *l = box;
+	struct host_probe *l = box;
 	const struct device_world *w = &l->n->o.world;
 	struct err ignored = ERR_INIT;
 	char *list AUTO(free) = NULL;
@@ -327,7 +327,7 @@ static void look_at_host(void *box)
 }
 
 /* Says which slots are missing, and what to do. */
-static void check_functions(const struct host_look *l, struct health *h)
+static void check_functions(const struct host_probe *l, struct health *h)
 {
 	if (!l->functions && !l->slots)
 		fault(h, HEALTH_INACCESSIBLE, "NoFunctions",
@@ -358,8 +358,8 @@ static void check_sysfs(int64_t ms, const struct err *shares, struct health *h)
 
 int node_storage_health(struct node *n, struct health *ret, struct err *err)
 {
-	struct host_look l = { .n = n };
-	int rc = detached_slot_run(n->counter, look_at_host, &l, sizeof(l),
+	struct host_probe l = { .n = n };
+	int rc = detached_slot_run(n->counter, probe_host, &l, sizeof(l),
 	                           deadline_in_ms(n->o.tuning.host_wait_ms), err);
 
 	ret->n = 0;

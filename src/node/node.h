@@ -24,17 +24,17 @@ struct jobs;
 /* What node_options points to is borrowed for the node's life. */
 struct node {
 	struct node_options o;
-	char boot_id[BOOT_ID_SIZE];       /* as it was at node_init(); "": could not be read */
-	struct guard *guard;              /* system calls that may hang: guard.h */
-	struct jobs *jobs;                /* mkfs and fsck that run: job.h */
-	atomic_bool lacks_topology;       /* topology.h: what kubelet was told */
-	atomic_bool records_synced;       /* disk_record.c: none that was removed can come back */
-	_Atomic int64_t told_max_volumes; /* max_volumes.c: what the log has said last */
-	atomic_uint preparations;         /* node_prepare() that have begun: see max_volumes.c */
+	char boot_id[BOOT_ID_SIZE];         /* as it was at node_init(); "": could not be read */
+	struct guard *guard;                /* system calls that may hang: guard.h */
+	struct jobs *jobs;                  /* mkfs and fsck that run: job.h */
+	atomic_bool lacks_topology;         /* topology.h: what was reported to kubelet */
+	atomic_bool records_synced;         /* disk_record.c: none that was removed can come back */
+	_Atomic int64_t logged_max_volumes; /* max_volumes.c: what was logged last */
+	atomic_uint preparations;           /* node_prepare() that have begun: see max_volumes.c */
 	/* Work that may hang in sysfs, each on a thread of its own. */
 	struct detached_slot *recovery, *preparer, *counter;
 	atomic_uint walks; /* threads of recover.c that are at a function */
-	char token[24];    /* own_looks: no other process has it; else "" */
+	char token[24];    /* own_probes: no other process has it; else "" */
 };
 
 /*

@@ -281,7 +281,7 @@ static int get_info(void *self, struct rpc_call *call, const void *req, Protobuf
 		return -1;
 	reply->node_id = (char *)n->o.id;
 	reply->max_volumes_per_node = max.n;
-	if (node_topology_told(n, &max))
+	if (node_topology_reported(n, &max))
 		reply->accessible_topology = csi_topology(call, n->o.topology_key, TOPOLOGY_VALUE);
 	return 0;
 }

@@ -15,7 +15,7 @@
 struct node_tuning {
 	int64_t busy_ms;      /* busy_unmount(): until a busy mount is free */
 	int64_t unstaging_ms; /* unstaging.h: until the other users of a volume have closed it */
-	int64_t lock_ms;      /* outlived_lock(): until another process unlocks the device */
+	int64_t lock_ms;      /* orphan_tool_lock(): until another process unlocks the device */
 	int64_t settle_ms; /* stage_share.c: until a device whose tag can be mounted is in sysfs */
 	int64_t job_turn_ms;  /* jobs_new() */
 	int64_t host_wait_ms; /* max_volumes.h, health.h: until a thread has read sysfs */
@@ -25,7 +25,9 @@ struct node_options {
 	const char *id; /* this node's name: the DPUNode's and the Kubernetes node's */
 	struct device_world world;
 	const char *proc_root; /* "/proc" */
-	/* <kubelet>/plugins/<driver>: records and the last count of functions; survives restarts. */
+	/*
+	 * <kubelet>/plugins/<driver>: records and the last count of functions; survives restarts.
+	 */
 	const char *plugin_dir;
 	const char *kubelet_dir;        /* kubelet's root directory: paths.h */
 	const struct strs *volume_dirs; /* further ones; NULL: none */
@@ -39,6 +41,6 @@ struct node_options {
 	const char *virtiofs_type; /* of mounts of shares: mount_share(); NULL: "virtiofs" */
 	struct running *running;   /* the calls that run, for health; NULL: unknown */
 	struct gatekeeper *gate;   /* --controlled-mode; NULL: without it */
-	bool own_looks; /* the names of its looks at shares are this process's: share_tidy() */
+	bool own_probes;           /* its probes of tags have names of their own: share_tidy() */
 	struct node_tuning tuning;
 };

@@ -44,7 +44,7 @@ void node_init(struct node *n, const struct node_options *o)
 		             .recovery = detached_slot_new(),
 		             .preparer = detached_slot_new(),
 		             .counter = detached_slot_new() };
-	if (o->own_looks)
+	if (o->own_probes)
 		snprintf(n->token, sizeof(n->token), "%016" PRIx64, hash_key_random().k0);
 	if (o->proc_root)
 		IGNORE_RESULT(node_boot_id(n, n->boot_id, &later));

@@ -27,7 +27,7 @@ static void gate_count(void *arg, unsigned *ret_pools, unsigned *ret_devices)
 	const struct program *p = arg;
 	struct max_volumes max;
 
-	max_volumes_look(&p->node, &max);
+	max_volumes_count(&p->node, &max);
 	*ret_pools = (max.vfs > 0) + (max.slots > 0);
 	*ret_devices = max.vfs + max.slots;
 }
@@ -70,7 +70,7 @@ void program_add_gate(struct program *p)
 	const struct gatekeeper_options options = {
 		.node_id = p->flags.node_id,
 		.socket = p->flags.control_socket,
-		.tell = control_tell,
+		.notify = control_notify,
 		.end = control_end,
 		.prepare = gate_prepare,
 		.count = gate_count,

@@ -26,7 +26,7 @@ void program_add_node(struct program *p)
 	options.topology_key = p->topology_key;
 	options.running = p->running;
 	options.gate = p->gate;
-	options.own_looks = true;
+	options.own_probes = true;
 	node_init(&p->node, &options);
 	p->has_node = true;
 	if (f->volume_metrics && !str_empty(f->http_endpoint))
@@ -41,7 +41,7 @@ void program_check_propagation(const struct program *p)
 	struct strs warnings AUTO(strs_clear) = STRS_INIT;
 	struct err err = ERR_INIT;
 
-	if (propagation_look(&p->node.o, &errors, &warnings, &err))
+	if (propagation_scan(&p->node.o, &errors, &warnings, &err))
 		log_event(LOG_WARNING, "cannot tell whether pods will see volumes", "error",
 		          err.msg, NULL);
 	for (size_t i = 0; i < errors.n; i++)
@@ -102,7 +102,7 @@ static bool is_outdated(void *arg)
 {
 	struct program *p = arg;
 
-	return node_topology_came(&p->node);
+	return node_topology_appeared(&p->node);
 }
 
 int program_start_registration(struct program *p, struct err *err)

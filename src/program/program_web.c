@@ -82,7 +82,7 @@ static void look_at_host(void *arg)
 
 	node_count(&p->node);
 	if (p->volume_metrics)
-		volume_metrics_look(p->volume_metrics, &p->node);
+		volume_metrics_sample(p->volume_metrics, &p->node);
 }
 
 static void add_volumes(void *arg, struct str *page)

@@ -66,7 +66,7 @@ static void begin(struct gate_server *s)
 	const struct gatekeeper_options options = {
 		.node_id = "n1",
 		.socket = "gate.sock",
-		.tell = control_tell,
+		.notify = control_notify,
 		.end = control_end,
 		.prepare = prepare,
 		.count = count,

@@ -24,8 +24,8 @@
 
 /* ---- find ---- */
 
-static int look_at_driver(const struct device_world *w, struct device_sight *sight, struct str *why,
-                          struct err *err)
+static int read_driver_stage(const struct device_world *w, struct device_sight *sight,
+                             struct str *why, struct err *err)
 {
 	char *driver AUTO(free) = NULL;
 	int rc = pci_driver(w, sight->pci, &driver, err);
@@ -50,9 +50,9 @@ static int look_at_driver(const struct device_world *w, struct device_sight *sig
 
 static int check(const struct device *dev, const struct device_want *want, struct err *err);
 
-int device_look_below(const struct device_world *w, const struct device_want *want,
-                      struct device *ret, struct device_sight *sight, struct str *why,
-                      struct err *err)
+int device_probe_below(const struct device_world *w, const struct device_want *want,
+                       struct device *ret, struct device_sight *sight, struct str *why,
+                       struct err *err)
 {
 	struct device found;
 	/* A caller that knows a VUID has found the function by it. */
@@ -61,7 +61,7 @@ int device_look_below(const struct device_world *w, const struct device_want *wa
 
 	sight->stage = DEVICE_NO_FUNCTION;
 	if (!rc)
-		rc = look_at_driver(w, sight, why, err);
+		rc = read_driver_stage(w, sight, why, err);
 	/* Not before the driver is known: what a VM uses is not even looked at. */
 	if (rc > 0 && sight->stage != DEVICE_NO_FUNCTION && sight->kind->check_unbound &&
 	    sight->kind->check_unbound(w, sight->pci, want, err))
@@ -78,8 +78,8 @@ int device_look_below(const struct device_world *w, const struct device_want *wa
 	return 0;
 }
 
-int device_look(const struct device_world *w, const struct device_want *want, struct device *ret,
-                struct device_sight *ret_sight, struct str *why, struct err *err)
+int device_probe(const struct device_world *w, const struct device_want *want, struct device *ret,
+                 struct device_sight *ret_sight, struct str *why, struct err *err)
 {
 	const struct device_kind *kind = device_kind_wanted(w, want, err);
 	struct device_sight sight = { .kind = kind, .stage = DEVICE_NO_FUNCTION };
@@ -96,7 +96,7 @@ int device_look(const struct device_world *w, const struct device_want *want, st
 		rc = pci_find_vuid(w, want->vuid, &match, sight.pci, err);
 	if (!rc) {
 		str_reset(why);
-		rc = device_look_below(w, want, ret, &sight, why, err);
+		rc = device_probe_below(w, want, ret, &sight, why, err);
 	}
 	if (rc >= 0)
 		*ret_sight = sight;
@@ -124,7 +124,7 @@ int device_find(const struct device_world *w, const struct device_want *want, st
 
 	if (why)
 		str_reset(why);
-	rc = device_look(w, want, ret, &sight, why ? why : &own, err);
+	rc = device_probe(w, want, ret, &sight, why ? why : &own, err);
 	if (rc == DEVICE_ABSENT && why)
 		device_explain(w, want, &sight, why);
 	return rc < 0 ? name_volume(want, err) : rc;

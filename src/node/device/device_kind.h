@@ -12,7 +12,7 @@
 
 struct device_hold; /* device_hold.h */
 
-/* device_look() passes on what the layers below it return. */
+/* device_probe() passes on what the layers below it return. */
 _Static_assert((int)DEVICE_ABSENT == SYSFS_ABSENT, "one value for absent");
 _Static_assert(sizeof(((struct device *)0)->pci) == PCI_NAME_MAX, "device.h knows no pci.h");
 
@@ -97,7 +97,7 @@ bool device_kind_is_pf(const struct device_world *w, const struct device_kind *k
 /* The kind for which device_kind_is_pf() is true, or NULL. */
 const struct device_kind *device_kind_of_pf(const struct device_world *w, const char *pci);
 
-/* How far device_look() got. */
+/* How far device_probe() got. */
 enum device_stage {
 	DEVICE_NO_FUNCTION,
 	DEVICE_NO_DRIVER, /* from here on pci is set */
@@ -115,19 +115,19 @@ struct device_sight {
  * device_find() that also says how far it got (on 0 and DEVICE_ABSENT); its texts do not name the
  * volume.
  */
-int device_look(const struct device_world *w, const struct device_want *want, struct device *ret,
-                struct device_sight *ret_sight, struct str *why, struct err *err) MUST_CHECK;
+int device_probe(const struct device_world *w, const struct device_want *want, struct device *ret,
+                 struct device_sight *ret_sight, struct str *why, struct err *err) MUST_CHECK;
 /*
- * Appends to `why` what keeps a device away that device_look() has not found, as far as the host
+ * Appends to `why` what keeps a device away that device_probe() has not found, as far as the host
  * shows it. For the text of an error only: it reads each bridge of the host.
  */
 void device_explain(const struct device_world *w, const struct device_want *want,
                     const struct device_sight *sight, struct str *why);
 /*
- * The second half of device_look(), for a function that it has named a moment ago: its driver and
+ * The second half of device_probe(), for a function that it has named a moment ago: its driver and
  * its device, without the proof which function it is. Reading the VPD for that takes real hardware
  * milliseconds.
  */
-int device_look_below(const struct device_world *w, const struct device_want *want,
-                      struct device *ret, struct device_sight *sight, struct str *why,
-                      struct err *err) MUST_CHECK;
+int device_probe_below(const struct device_world *w, const struct device_want *want,
+                       struct device *ret, struct device_sight *sight, struct str *why,
+                       struct err *err) MUST_CHECK;

@@ -190,8 +190,8 @@ static char *device_of(const char *dir, char **ret_parent)
 }
 
 /* `own`: name of our virtio device; NULL: there is none yet. */
-static int look_at_shown(const char *dir, const char *pci, const char *own, const char *wanted,
-                         struct shown *ret, struct err *err)
+static int read_shown_tag(const char *dir, const char *pci, const char *own, const char *wanted,
+                          struct shown *ret, struct err *err)
 {
 	struct err failed = ERR_INIT;
 	char *tag AUTO(free) = shown_tag(dir, &failed);
@@ -228,7 +228,7 @@ static int read_shown(const struct device_world *w, const char *pci, const char 
 	for (size_t i = 0; i < names.n; i++) {
 		char *dir AUTO(free) = xasprintf("%s/%s", top, names.v[i]);
 
-		if (look_at_shown(dir, pci, own, wanted, ret, err))
+		if (read_shown_tag(dir, pci, own, wanted, ret, err))
 			return -1;
 	}
 	return 0;
@@ -373,8 +373,8 @@ static int prove_tag(const struct device_world *w, const char *pci, const struct
 }
 
 /* Does the driver virtiofs hold no other device? */
-static int look_for_others(const struct device_world *w, const char *own, bool *ret_alone,
-                           struct err *err)
+static int check_alone(const struct device_world *w, const char *own, bool *ret_alone,
+                       struct err *err)
 {
 	char *dir AUTO(free) = xasprintf("%s/bus/virtio/drivers/" DRIVER, w->sysfs);
 	struct strs names AUTO(strs_clear) = STRS_INIT;
@@ -408,7 +408,7 @@ static int find(const struct device_world *w, const char *pci, const struct devi
 	snprintf(d.tag, sizeof(d.tag), "%s", want->tag);
 	rc = prove_tag(w, pci, want, &d, why, err);
 	if (!rc)
-		rc = look_for_others(w, name, &d.alone, err);
+		rc = check_alone(w, name, &d.alone, err);
 	if (!rc)
 		*ret = d;
 	return rc;
@@ -511,7 +511,7 @@ static bool is_being_removed(const struct device_world *w, const char *pci)
 	       !list_virtio(w, pci, &names, &ignored) && names.n;
 }
 
-static int look_for_removal(const struct device_world *w, struct err *err)
+static int check_removals(const struct device_world *w, struct err *err)
 {
 	char *dir AUTO(free) = xasprintf("%s/bus/pci/devices", w->sysfs);
 	struct strs names AUTO(strs_clear) = STRS_INIT;
@@ -532,7 +532,7 @@ static int look_for_removal(const struct device_world *w, struct err *err)
 
 int device_shares_answer(const struct device_world *w, struct err *err)
 {
-	if (!pci_driver_answers(w, PCI_DRIVER, err) && !look_for_removal(w, err))
+	if (!pci_driver_answers(w, PCI_DRIVER, err) && !check_removals(w, err))
 		return 0;
 	return err_wrap(err, "no share of this host can be mounted");
 }

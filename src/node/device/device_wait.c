@@ -2,7 +2,7 @@
 /*
  * Waits for a device, and gives its function to the kernel driver.
  *
- * Looks; binds the function when it has no driver; looks again at each uevent, and at growing
+ * Probes; binds the function when it has no driver; probes again at each uevent, and at growing
  * intervals where there are none. A wait that fails unbinds what it has bound, but only when the
  * kind proves that nothing below the function is in use (hold() of struct device_kind). Runs on the
  * calling thread.
@@ -24,7 +24,7 @@ enum {
 	WHY_MAX = 500,
 	BIND_FAILURE_MAX = 300,
 	/*
-	 * Between two looks without uevents. The first ones follow quickly: a namespace often
+	 * Between two probes without uevents. The first ones follow quickly: a namespace often
 	 * appears right after the bind.
 	 */
 	CHECK_MS_MIN = 10,
@@ -39,7 +39,7 @@ struct wait {
 	const struct device_want *want;
 	struct device_sight sight;
 	struct device_user user;
-	struct str why;          /* what is missing, as of the last look */
+	struct str why;          /* what is missing, as of the last probe */
 	struct str bind_failure; /* why the last bind did not work */
 	struct str undone;       /* what of a bound function could not be completed */
 	int64_t bind_at;         /* the next bind is not before that, CLOCK_MONOTONIC ns */
@@ -130,7 +130,7 @@ static int bind_if_needed(struct wait *w, struct err *err)
 	              err);
 	if (rc == 0 && *change.pci) {
 		device_user_changed(&w->user, &change);
-		/* Shown only when a later look finds the function unbound again. */
+		/* Shown only when a later probe finds the function unbound again. */
 		str_addf(&w->bind_failure,
 		         "driver %s took it and let it go again (its probe failed: see dmesg)",
 		         w->sight.kind->driver);
@@ -161,7 +161,7 @@ static void complete_if_needed(struct wait *w)
 }
 
 /* The kernel shows a disk in sysfs a moment before its node is in /dev. */
-static int look_for_node(struct wait *w, const struct device *dev)
+static int check_device_node(struct wait *w, const struct device *dev)
 {
 	if (!*dev->path || access(dev->path, F_OK) == 0 || errno != ENOENT)
 		return 0;
@@ -172,15 +172,15 @@ static int look_for_node(struct wait *w, const struct device *dev)
 	return DEVICE_ABSENT;
 }
 
-/* device_look() that joins the users of the function once the function is known. */
-static int look(struct wait *w, struct device *ret, struct err *err)
+/* device_probe() that joins the users of the function once the function is known. */
+static int probe_and_join(struct wait *w, struct device *ret, struct err *err)
 {
 	int rc;
 
 	str_reset(&w->why);
-	rc = device_look(w->world, w->want, ret, &w->sight, &w->why, err);
+	rc = device_probe(w->world, w->want, ret, &w->sight, &w->why, err);
 	if (rc < 0 || !*w->sight.pci || str_eq(w->sight.pci, w->user.pci))
-		return rc ? rc : look_for_node(w, ret);
+		return rc ? rc : check_device_node(w, ret);
 	if (*w->user.pci)
 		return err_set(err, ERR_ABORTED,
 		               "the device's function changed from %s to %s during the wait",
@@ -193,9 +193,9 @@ static int look(struct wait *w, struct device *ret, struct err *err)
 		w->sight.stage = DEVICE_NO_FUNCTION;
 		return DEVICE_ABSENT;
 	}
-	/* It may have been given back just before we joined: look again, at what that changes. */
-	rc = device_look_below(w->world, w->want, ret, &w->sight, &w->why, err);
-	return rc ? rc : look_for_node(w, ret);
+	/* It may have been given back just before we joined: probe again what that changes. */
+	rc = device_probe_below(w->world, w->want, ret, &w->sight, &w->why, err);
+	return rc ? rc : check_device_node(w, ret);
 }
 
 static int check_time(struct wait *w, struct deadline d, struct err *err)
@@ -219,8 +219,8 @@ static int wait_for(struct wait *w, struct deadline d, struct device *ret, struc
 	int ms = CHECK_MS_MIN;
 
 	for (;;) {
-		/* The subscription is older than this look, so a later change wakes us. */
-		int rc = look(w, ret, err);
+		/* The subscription is older than this probe, so a later change wakes us. */
+		int rc = probe_and_join(w, ret, err);
 
 		if (rc != DEVICE_ABSENT)
 			return rc;
@@ -265,7 +265,7 @@ int device_wait(const struct device_world *world, const struct device_want *want
 		                           .bind_ms = BIND_MS_MIN };
 	struct err ignored = ERR_INIT;
 	struct device found;
-	int rc = look(&w, &found, err);
+	int rc = probe_and_join(&w, &found, err);
 
 	if (rc == DEVICE_ABSENT)
 		rc = wait_for(&w, d, &found, err);

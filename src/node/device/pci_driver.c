@@ -219,8 +219,9 @@ static int read_override(const struct device_world *w, const char *pci,
 enum { HELD_ALREADY = PCI_ABSENT + 1 };
 
 /* May the function be bound now? 0, PCI_ABSENT, HELD_ALREADY by that driver, or -1. */
-static int look_before(const struct device_world *w, const char *pci, const char *driver,
-                       struct pci_change *c, char parked_by[PCI_DRIVER_NAME_MAX], struct err *err)
+static int check_before_bind(const struct device_world *w, const char *pci, const char *driver,
+                             struct pci_change *c, char parked_by[PCI_DRIVER_NAME_MAX],
+                             struct err *err)
 {
 	char *holder AUTO(free) = NULL;
 	int rc = pci_driver(w, pci, &holder, err);
@@ -281,7 +282,7 @@ static int give(const struct device_world *w, const char *pci, const char *drive
 	struct pci_change c = { 0 };
 	struct err undo = ERR_INIT;
 	const char *what = "";
-	int rc = look_before(w, pci, driver, &c, parked_by, err), e;
+	int rc = check_before_bind(w, pci, driver, &c, parked_by, err), e;
 
 	if (rc == HELD_ALREADY)
 		return 0;

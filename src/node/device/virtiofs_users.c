@@ -72,7 +72,7 @@ static bool is_virtiofs(const char *fs_type)
 }
 
 /* "id parent major:minor root target options [tags] - type source options" */
-static void look_at_line(char *line, struct seen *s)
+static void parse_mount(char *line, struct seen *s)
 {
 	char *separator = strstr(line, " - ");
 	char *rest = line, *behind, *devno, *target, *fs_type, *source;
@@ -97,8 +97,8 @@ static void look_at_line(char *line, struct seen *s)
 		s->mounted_at = xstrdup(target);
 }
 
-static int look_at_mounts(const struct device_world *w, const char *process, struct seen *s,
-                          struct err *err)
+static int read_mounts(const struct device_world *w, const char *process, struct seen *s,
+                       struct err *err)
 {
 	char *path AUTO(free) = xasprintf("%s/%s/mountinfo", w->proc ? w->proc : "/proc", process);
 	char *text AUTO(free) = NULL;
@@ -110,7 +110,7 @@ static int look_at_mounts(const struct device_world *w, const char *process, str
 		bool last = !*end;
 
 		*end = '\0';
-		look_at_line(line, s);
+		parse_mount(line, s);
 		line = last ? end : end + 1;
 	}
 	return 0;
@@ -133,10 +133,10 @@ int virtiofs_unused(const struct device_world *w, const char *tag, struct err *e
 	uint64_t references;
 	int rc = sysfs_attr_u64(dir, "refcnt", &references, &unread);
 
-	if (look_at_mounts(w, "self", &s, err))
+	if (read_mounts(w, "self", &s, err))
 		return refuse_uncertain_tag(err->msg, err);
 	/* The host's, where the driver runs in a container; without it, less can be certain. */
-	IGNORE_RESULT(look_at_mounts(w, "1", &s, &ignored));
+	IGNORE_RESULT(read_mounts(w, "1", &s, &ignored));
 	if (s.mounted_at && *tag)
 		return err_set(err, ERR_PRECONDITION, "its tag \"%s\" is mounted at %s", tag,
 		               s.mounted_at);

@@ -27,7 +27,7 @@ struct vpd_resource {
 };
 
 /* Cuts n bytes off the front; false when there are fewer. */
-static bool take(struct vpd_bytes *from, size_t n, struct vpd_bytes *ret)
+static bool vpd_cut(struct vpd_bytes *from, size_t n, struct vpd_bytes *ret)
 {
 	if (n > from->n)
 		return false;
@@ -42,15 +42,15 @@ static bool next_resource(struct vpd_bytes *rest, struct vpd_resource *ret)
 {
 	struct vpd_bytes head;
 
-	if (!take(rest, 1, &head))
+	if (!vpd_cut(rest, 1, &head))
 		return false;
 	if (!(head.p[0] & TAG_LARGE)) {
 		ret->tag = 0;
-		return head.p[0] >> 3 != SMALL_NAME_END && take(rest, head.p[0] & 7, &ret->body);
+		return head.p[0] >> 3 != SMALL_NAME_END && vpd_cut(rest, head.p[0] & 7, &ret->body);
 	}
 	ret->tag = head.p[0];
-	return take(rest, 2, &head) &&
-	       take(rest, (size_t)head.p[0] | (size_t)head.p[1] << 8, &ret->body);
+	return vpd_cut(rest, 2, &head) &&
+	       vpd_cut(rest, (size_t)head.p[0] | (size_t)head.p[1] << 8, &ret->body);
 }
 
 static bool trimmed_away(uint8_t c)
@@ -87,7 +87,7 @@ static enum search find_in_resource(struct vpd_bytes fields, const char *keyword
 	struct vpd_bytes head;
 
 	while (fields.n > 0) {
-		if (!take(&fields, 3, &head) || !take(&fields, head.p[2], ret))
+		if (!vpd_cut(&fields, 3, &head) || !vpd_cut(&fields, head.p[2], ret))
 			return DAMAGED;
 		if (memcmp(head.p, keyword, 2) == 0)
 			return FOUND;

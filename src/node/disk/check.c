@@ -68,7 +68,7 @@ static void log_check(enum log_level level, const char *msg, const struct checki
 }
 
 /* Is it still the filesystem that needed the check, and is it unused? */
-static int look_again(const struct checking *c, struct err *err)
+static int check_recheck(const struct checking *c, struct err *err)
 {
 	struct fsprobe now;
 
@@ -100,7 +100,7 @@ static int checking_run(void *arg, struct err *err)
 		return err_wrap(err, "%s is not checked: its record cannot be written",
 		                c->dev.path);
 	kill_point("check: record written");
-	if (look_again(c, err)) {
+	if (check_recheck(c, err)) {
 		if (!c->whole)
 			IGNORE_RESULT(state_file_remove(c->record_path, &ignored));
 		return -1;

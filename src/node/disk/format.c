@@ -205,7 +205,7 @@ static void formatting_put(void *arg)
 }
 
 enum { SIGNATURE_CHANGED = 1 };
-static int look_at_signature(const struct formatting *f, struct fsprobe *ret, struct err *err)
+static int check_signature(const struct formatting *f, struct fsprobe *ret, struct err *err)
 {
 	int rc = fsprobe_fd(f->fd, f->dev.path, ret, err);
 
@@ -220,7 +220,7 @@ static int look_at_signature(const struct formatting *f, struct fsprobe *ret, st
  * since the blank check takes longer. mkfs has not written yet: if the answer is no, the record is
  * removed, unless it is of an earlier mkfs and may still be true.
  */
-static int look_again(const struct formatting *f, struct err *err)
+static int format_recheck(const struct formatting *f, struct err *err)
 {
 	const struct format_request r = {
 		.volume_id = f->volume_id,
@@ -228,12 +228,12 @@ static int look_again(const struct formatting *f, struct err *err)
 		.params = &f->params,
 	};
 	struct fsprobe now;
-	int rc = look_at_signature(f, &now, err);
+	int rc = check_signature(f, &now, err);
 
 	if (!rc)
 		rc = check_may_format(&r, f->again, err);
 	if (!rc)
-		rc = look_at_signature(f, &now, err);
+		rc = check_signature(f, &now, err);
 	if (rc == SIGNATURE_CHANGED) {
 		metric_add(METRIC_REFUSALS, 1, LABELS("changed"));
 		err_set(err, ERR_PRECONDITION,
@@ -308,7 +308,7 @@ static int formatting_run(void *arg, struct err *err)
 		return err_wrap(err, "%s is not formatted: its formatting record cannot be written",
 		                f->dev.path);
 	kill_point("format: record written");
-	if (look_again(f, err))
+	if (format_recheck(f, err))
 		return -1;
 	if (f->unfinished && mkfs_forget_unfinished(f->fd, f->dev.path, err))
 		return -1;

@@ -56,8 +56,8 @@ static int held(struct node *n, const struct mountpoint *p, const char *path, st
 	return FS_FROZEN;
 }
 
-int fs_fault_look(struct node *n, const struct mount_table *t, const struct mountpoint *p,
-                  enum guard_ask ask, struct err *err)
+int fs_fault_probe(struct node *n, const struct mount_table *t, const struct mountpoint *p,
+                   enum guard_ask ask, struct err *err)
 {
 	const char *path = ask == GUARD_READ ? mountpoint_probe_path(t, p) : path_for_write(t, p);
 

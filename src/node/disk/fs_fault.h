@@ -25,7 +25,7 @@ enum fs_fault {
  * FAILED_PRECONDITION for FS_SHUT_DOWN and FS_READ_ONLY, which stay until the filesystem is mounted
  * again, else UNAVAILABLE. -1: the filesystem could not be asked (UNAVAILABLE).
  */
-int fs_fault_look(struct node *n, const struct mount_table *t, const struct mountpoint *p,
-                  enum guard_ask ask, struct err *err) MUST_CHECK;
+int fs_fault_probe(struct node *n, const struct mount_table *t, const struct mountpoint *p,
+                   enum guard_ask ask, struct err *err) MUST_CHECK;
 /* Does only a new mount end the fault? */
 bool fs_fault_needs_mount(enum fs_fault fault);

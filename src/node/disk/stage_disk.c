@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Staging a disk: proves what is on it (format.c), makes the mount point and mounts. Then it looks
- * again: the number in mountinfo, the disk sequence number, the read-only state and the flags must
- * be the wanted ones. While our descriptor is open the kernel gives the device's number to no other
- * disk; the device's name is trusted only for the moment of mount(2) and checked afterwards. Does
- * not know how the disk was found, nor what becomes of its function.
+ * Staging a disk: proves what is on it (format.c), makes the mount point and mounts. Then it
+ * verifies the mount: the number in mountinfo, the disk sequence number, the read-only state and
+ * the flags must be the wanted ones. While our descriptor is open the kernel gives the device's
+ * number to no other disk; the device's name is trusted only for the moment of mount(2) and checked
+ * afterwards. Does not know how the disk was found, nor what becomes of its function.
  */
 #include "node/disk/stage_disk.h"
 
@@ -187,12 +187,12 @@ static int check_use(const struct staging *s, const struct mount_table *t,
 {
 	enum guard_ask ask = s->read_only ? GUARD_READ : GUARD_COMMIT;
 	struct err ignored = ERR_INIT;
-	int rc = fs_fault_look(s->node, t, p, ask, err);
+	int rc = fs_fault_probe(s->node, t, p, ask, err);
 
 	if (rc != FS_FROZEN || guard_ask(s->node->guard, GUARD_THAW, p->disk, p->path, &ignored))
 		return rc ? -1 : 0;
 	err_clear(err);
-	return fs_fault_look(s->node, t, p, ask, err) ? -1 : 0;
+	return fs_fault_probe(s->node, t, p, ask, err) ? -1 : 0;
 }
 
 /* After mount(2): is it this disk that is mounted there, and as it was wanted? */
@@ -359,7 +359,7 @@ static void undo(struct staging *s)
 }
 
 /* Is it staged already, and nowhere else? STAGED_ABSENT: nowhere, so the caller may stage it. */
-static int look(const struct staging *s, struct deadline d, struct err *err)
+static int stage_disk_check(const struct staging *s, struct deadline d, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	const struct staged_want want = wanted(s, &t, d);
@@ -373,7 +373,7 @@ static int look(const struct staging *s, struct deadline d, struct err *err)
 
 	if (mount_table_read(s->node->o.proc_root, &t, err))
 		return -1;
-	rc = staged_disk_look(&want, err);
+	rc = staged_disk_check(&want, err);
 	claim.staged = rc == 0;
 	return rc < 0 || claim_check(&claim, &t, err) ? -1 : rc;
 }
@@ -384,12 +384,12 @@ static int stage_opened(struct staging *s, struct deadline d, struct err *err)
 	int rc;
 
 	/* A job that an earlier call began for this volume ends first; its error is this call's. */
-	if (!s->only_look && job_join(s->node->jobs, s->r->volume_id, d, err))
+	if (!s->check_only && job_join(s->node->jobs, s->r->volume_id, d, err))
 		return -1;
 	/* Until the descriptor is closed no other stage works on the disk. */
-	if (!s->only_look)
+	if (!s->check_only)
 		IGNORE_RESULT(orphan_tool_lock(s->node, &s->dev, s->fd, d, &locked));
-	rc = look(s, d, err);
+	rc = stage_disk_check(s, d, err);
 	if (rc == 0)
 		return hand_out(s, err);
 	if (rc < 0 || staging_check_gate(s, err))

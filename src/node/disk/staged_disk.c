@@ -96,7 +96,7 @@ static int check_mounted(const struct staged_want *w, const struct mount_table *
 	if (!str_empty(w->r->cap.fs_type) && !str_eq(p->m->fs_type, w->r->cap.fs_type))
 		return err_set(err, ERR_EXISTS, "%s is already staged as %s, not as %s", p->path,
 		               p->m->fs_type, w->r->cap.fs_type);
-	rc = fs_fault_look(w->node, t, p, write ? GUARD_COMMIT : GUARD_READ, err);
+	rc = fs_fault_probe(w->node, t, p, write ? GUARD_COMMIT : GUARD_READ, err);
 	if (rc == FS_FINE)
 		return check_same(w, p, err);
 	*ret_stopped = rc > 0 && fs_fault_needs_mount((enum fs_fault)rc);
@@ -125,7 +125,7 @@ int staged_check_block(const struct staged_want *w, const char *path, struct err
 	return 0;
 }
 
-int staged_disk_look(const struct staged_want *w, struct err *err)
+int staged_disk_check(const struct staged_want *w, struct err *err)
 {
 	struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
 	bool block = w->r->cap.type == ACCESS_BLOCK, stopped = false;

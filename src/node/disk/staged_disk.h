@@ -11,7 +11,7 @@
  * staged in another way; UNAVAILABLE it may be staged, but that cannot be checked now, or it is
  * frozen.
  */
-int staged_disk_look(const struct staged_want *w, struct err *err) MUST_CHECK;
+int staged_disk_check(const struct staged_want *w, struct err *err) MUST_CHECK;
 /*
  * The volume's device number is bound at `path`: is it this very disk (numbers are reused), and
  * read-only as wanted? Else FAILED_PRECONDITION or ALREADY_EXISTS.

@@ -42,7 +42,7 @@ static int name_holders(const struct unstaging *u, const char *what, struct dead
 
 	q.mounts = true;
 	holders_find(&q, d, &h);
-	holders_say(&h, &q, u->dev.path, &text);
+	holders_describe(&h, &q, u->dev.path, &text);
 	metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("process"));
 	return err_wrap(err, "%s%s", what, text.ptr);
 }
@@ -301,7 +301,7 @@ static int unstage_block(struct unstaging *u, struct deadline d, struct err *err
  * The disk that was opened may be another one than the filesystem's, which has gone: then it is no
  * concern of this volume. Through the guard first, so that a filesystem that hangs keeps no thread.
  */
-static int look_again(struct unstaging *u, struct err *err)
+static int recheck_btrfs(struct unstaging *u, struct err *err)
 {
 	struct str ignored AUTO(str_clear) = STR_INIT(400);
 	struct statvfs fs;
@@ -339,7 +339,7 @@ static int identify(struct unstaging *u, struct err *err)
 		rc = device_open(&u->dev, O_RDONLY, &fd, NULL, err);
 		u->ours = rc == 0;
 		if (rc == 0) {
-			rc = look_again(u, err);
+			rc = recheck_btrfs(u, err);
 		} else if (device_errno_is_gone(err->sys)) {
 			err_clear(err);
 			rc = 0;

@@ -44,7 +44,7 @@ FRAME_OF_ITS_OWN int writers_refuse(const struct written_disk *w, struct deadlin
 	if (rc)
 		return refuse_unknown_writer(w, unasked.msg, err);
 	holders_find(&q, d, &h);
-	holders_say(&h, &q, w->dev->path, &text);
+	holders_describe(&h, &q, w->dev->path, &text);
 	if (h.n) {
 		ret->kind = "process";
 		return err_set(err, ERR_PRECONDITION, "%s is still open for writing: %s",

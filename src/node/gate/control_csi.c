@@ -8,7 +8,7 @@
 
 #define STATE(name_) SRIOVDP__CONTROL__V1__DEVICE_PLUGIN_STATUS__STATE__##name_
 
-void control_tell(void *stream, const struct gate_status *status)
+void control_notify(void *stream, const struct gate_status *status)
 {
 	static const Sriovdp__Control__V1__DevicePluginStatus__State states[GATE_STATES] = {
 		[GATE_CLOSED] = STATE(UNKNOWN),   [GATE_PREPARING] = STATE(INITIALIZING),

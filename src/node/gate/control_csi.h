@@ -7,6 +7,6 @@
 
 /* The service; `g` outlives it. */
 struct rpc_service control_service(struct gatekeeper *g);
-/* For gatekeeper_options: tell() and end() of its streams. */
-void control_tell(void *stream, const struct gate_status *status);
+/* For gatekeeper_options: notify() and end() of its streams. */
+void control_notify(void *stream, const struct gate_status *status);
 void control_end(void *stream, const struct err *err);

@@ -34,12 +34,12 @@ enum gate_event {
 /* What has to be done, in this order. */
 enum gate_action {
 	GATE_REFUSE = 1,    /* end the new stream with an error; nothing else changes */
-	GATE_RETIRE = 2,    /* tell the held stream STOPPING, and end it */
+	GATE_RETIRE = 2,    /* send STOPPING to the held stream, and end it */
 	GATE_WITHDRAW = 4,  /* end the stages that wait */
 	GATE_TAKE = 8,      /* hold the new stream */
 	GATE_DROP = 16,     /* hold none */
 	GATE_PREPARE = 32,  /* begin to prepare the host */
-	GATE_ANNOUNCE = 64, /* tell the held stream the state */
+	GATE_ANNOUNCE = 64, /* send the state to the held stream */
 };
 
 /* What a state means for the rest of the driver. */

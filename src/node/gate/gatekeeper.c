@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lock guards the state, who holds the stream and the passes; under it nothing blocks: telling
- * a stream and ending it only queue. Lines of the log are written after it. What takes time is the
- * thread's; its result counts only while the stream for which it was begun is held (`epoch`).
+ * The lock guards the state, who holds the stream and the passes; under it nothing blocks: sending
+ * to a stream and ending it only queue. Lines of the log are written after it. What takes time is
+ * the thread's; its result counts only while the stream for which it was begun is held (`epoch`).
  */
 #include "node/gate/gatekeeper.h"
 
@@ -29,10 +29,10 @@ struct gatekeeper {
 	enum gate_state state;
 	void *stream; /* that is held; NULL: none */
 	int64_t generation;
-	bool was_open;      /* a stream has been held before, of `generation` */
-	int64_t since;      /* of the state, monotonic ns */
-	unsigned epoch;     /* of what is prepared */
-	bool prepare, look; /* for the thread */
+	bool was_open;         /* a stream has been held before, of `generation` */
+	int64_t since;         /* of the state, monotonic ns */
+	unsigned epoch;        /* of what is prepared */
+	bool prepare, recheck; /* for the thread */
 	unsigned pools, devices;
 	struct err failed; /* of the last preparing */
 	struct gate_pass *passes;
@@ -40,7 +40,7 @@ struct gatekeeper {
 
 /* ---- what happens, under the lock ---- */
 
-static void tell_locked(const struct gatekeeper *g, enum gate_state state)
+static void notify_locked(const struct gatekeeper *g, enum gate_state state)
 {
 	const struct gate_status s = {
 		.state = state,
@@ -50,14 +50,14 @@ static void tell_locked(const struct gatekeeper *g, enum gate_state state)
 		.text = state == GATE_FAILED ? g->failed.msg : "",
 	};
 
-	g->o.tell(g->stream, &s);
+	g->o.notify(g->stream, &s);
 }
 
 static void retire_locked(struct gatekeeper *g, enum gate_state next, int64_t successor)
 {
 	struct err err = ERR_INIT;
 
-	tell_locked(g, GATE_STOPPED);
+	notify_locked(g, GATE_STOPPED);
 	if (next == GATE_STOPPED)
 		err_set(&err, ERR_UNAVAILABLE, "the driver stops");
 	else
@@ -111,9 +111,9 @@ static void act_locked(struct gatekeeper *g, enum gate_event event, void *stream
 		g->since = monotonic_ns();
 	g->state = step->next;
 	if (step->actions & GATE_ANNOUNCE)
-		tell_locked(g, g->state);
+		notify_locked(g, g->state);
 	measure(g);
-	g->look = true;
+	g->recheck = true;
 	pthread_cond_signal(&g->changed);
 }
 
@@ -305,33 +305,33 @@ void gatekeeper_leave(struct gatekeeper *g, struct gate_pass *pass)
 		}
 	/* It may have been all that kept the driver registered. */
 	if (!gate_permits(g->state)) {
-		g->look = true;
+		g->recheck = true;
 		pthread_cond_signal(&g->changed);
 	}
 }
 
-void gatekeeper_look(struct gatekeeper *g)
+void gatekeeper_notify_unstaged(struct gatekeeper *g)
 {
 	if (!g)
 		return;
 	WITH_LOCK(&g->lock);
-	g->look = true;
+	g->recheck = true;
 	pthread_cond_signal(&g->changed);
 }
 
 /* ---- the thread ---- */
 
-/* Until there is something to do, or it is time to look again. */
+/* Until there is something to do, or it is time to check again. */
 static enum gate_state wait_for_work(struct gatekeeper *g, bool *ret_prepare, unsigned *ret_epoch)
 {
 	struct timespec until =
 		deadline_timespec(deadline_in_ms(g->o.tick_ms ? g->o.tick_ms : TICK_MS));
 
 	WITH_LOCK(&g->lock);
-	while (!g->look && g->state != GATE_STOPPED &&
+	while (!g->recheck && g->state != GATE_STOPPED &&
 	       !pthread_cond_clockwait(&g->changed, &g->lock, CLOCK_MONOTONIC, &until))
 		;
-	g->look = false;
+	g->recheck = false;
 	if (g->state == GATE_FAILED && monotonic_ns() - g->since >= RETRY_NS)
 		g->prepare = true;
 	*ret_prepare = g->prepare && gate_permits(g->state);
@@ -417,7 +417,7 @@ struct gatekeeper *gatekeeper_new(const struct gatekeeper_options *o)
 	struct gatekeeper *g = xcalloc(1, sizeof(*g));
 
 	g->o = *o;
-	g->look = true;
+	g->recheck = true;
 	g->since = monotonic_ns();
 	pthread_mutex_init(&g->lock, NULL);
 	pthread_cond_init(&g->changed, NULL);

@@ -17,7 +17,7 @@
 
 struct gatekeeper;
 
-/* What the holder of the stream is told. GATE_STOPPED is STOPPING. */
+/* What is sent to the holder of the stream. GATE_STOPPED is STOPPING. */
 struct gate_status {
 	enum gate_state state;
 	unsigned pools, devices; /* with GATE_OPEN; else 0 */
@@ -25,12 +25,12 @@ struct gate_status {
 	const char *text;        /* with GATE_FAILED; else "" */
 };
 
-/* All but tell() and end() are called on the gatekeeper's thread, and may take seconds. */
+/* All but notify() and end() are called on the gatekeeper's thread, and may take seconds. */
 struct gatekeeper_options {
 	const char *node_id;
 	const char *socket; /* for texts */
 	/* Of a stream: called under the gatekeeper's lock, so they do not block. */
-	void (*tell)(void *stream, const struct gate_status *status);
+	void (*notify)(void *stream, const struct gate_status *status);
 	void (*end)(void *stream, const struct err *err);
 	int (*prepare)(void *arg, struct err *err);
 	void (*count)(void *arg, unsigned *ret_pools, unsigned *ret_devices);
@@ -84,4 +84,4 @@ bool gatekeeper_enter(struct gatekeeper *g, struct gate_pass *pass, struct cance
 bool gatekeeper_withdrew(struct gatekeeper *g, struct gate_pass *pass);
 void gatekeeper_leave(struct gatekeeper *g, struct gate_pass *pass);
 /* A volume was unstaged: perhaps it was the last one. */
-void gatekeeper_look(struct gatekeeper *g);
+void gatekeeper_notify_unstaged(struct gatekeeper *g);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks over the processes in <proc root>. Of each it looks at the open files, then at the working
+ * Walks over the processes in <proc root>. Of each it scans the open files, then at the working
  * directory, root and program, then at the mount namespace, and names the first thing that the
  * process holds. Not looked at: memory maps without a descriptor, and, where kcmp(2) does not work,
  * threads with descriptors of their own. Keeps nothing between calls.
  *
  * One process must not delay the answer about the volume of another one. A table of descriptors
- * that many processes share is read once. A look for writers, which has no limit, reads small
+ * that many processes share is read once. A scan for writers, which has no limit, reads small
  * tables first: one with more descriptors than the quota of the round is put off to the next round,
  * whose quota is larger.
  */
@@ -41,7 +41,7 @@
 /* PROC_PID_INIT_INO of the kernel: the PID namespace of the host. */
 #define HOST_PIDS "pid:[4026531836]"
 
-/* Of a look that only names holders. */
+/* Of a scan that only names holders. */
 static struct holders_limits limits = { .ms = 2000, .files = 256 * 1024 };
 
 struct walk {
@@ -49,7 +49,7 @@ struct walk {
 	struct holders *h;
 	struct deadline until;
 	char *self;                   /* our process id */
-	struct strs namespaces;       /* mount namespaces that were looked at */
+	struct strs namespaces;       /* mount namespaces that were scanned */
 	struct partitions partitions; /* they count as the disk */
 	struct fd_tables tables;
 	unsigned round, quota;
@@ -86,7 +86,7 @@ static void add_clean(struct str *text, const char *from, size_t max)
 		str_add(text, "...");
 }
 
-/* A look that decides whether data is lost goes on until the deadline. */
+/* A scan that decides whether data is lost continues until the deadline. */
 static bool is_exhaustive(const struct holders_query *q)
 {
 	return q->writers || q->exhaustive;
@@ -112,7 +112,7 @@ static void keep_unseen(struct walk *w, const char *pid, int errnum)
  * Something of a process could not be looked at. That is no failure when the process has ended
  * meanwhile; one that this process may not look at is as invisible as one of another PID namespace.
  */
-static void not_seen(struct walk *w, const char *pid, int errnum)
+static void note_unseen(struct walk *w, const char *pid, int errnum)
 {
 	if (errnum == EACCES || errnum == EPERM)
 		w->h->everybody = false;
@@ -169,27 +169,27 @@ static bool is_of_filesystem(const struct holders_query *q, const struct statx *
  * A statx(2) has failed. The process has ended, or it closed the file (ENOENT): that is an answer.
  * If the link itself can be read, the error is that of the file's filesystem. A FUSE server of
  * another user refuses, and a dead filesystem fails: neither has a device node of this host, and an
- * error here would keep all other volumes staged. Any other error fails the look.
+ * error here would keep all other volumes staged. Any other error fails the scan.
  */
-static void look_failed(const struct suspect *s, int dir, const char *path, int errnum)
+static void holders_stat_failed(const struct suspect *s, int dir, const char *path, int errnum)
 {
 	bool refused = errnum == EACCES || errnum == EPERM;
 	char byte;
 
 	if ((refused || mount_errno_is_dead(errnum)) && readlinkat(dir, path, &byte, 1) >= 0)
 		return;
-	not_seen(s->w, s->pid, errnum);
+	note_unseen(s->w, s->pid, errnum);
 }
 
 /* AT_STATX_DONT_SYNC: the device numbers are known without asking a file server. */
-static enum match look_at(const struct suspect *s, int dir, const char *path)
+static enum match match_file(const struct suspect *s, int dir, const char *path)
 {
 	const struct holders_query *q = s->w->q;
 	struct statx st;
 
 	if (statx(dir, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE | STATX_MNT_ID,
 	          &st)) {
-		look_failed(s, dir, path, errno);
+		holders_stat_failed(s, dir, path, errno);
 		return MATCH_NONE;
 	}
 	if (S_ISBLK(st.stx_mode) && is_disk(s->w, makedev(st.stx_rdev_major, st.stx_rdev_minor)))
@@ -225,7 +225,7 @@ static void name_descriptor(int fds, const char *fd, char name[PATH_MAX])
 static bool holds_descriptor(const struct suspect *s, int fds, const char *fd)
 {
 	const struct holders_query *q = s->w->q;
-	enum match match = look_at(s, fds, fd);
+	enum match match = match_file(s, fds, fd);
 	char name[PATH_MAX];
 
 	s->w->h->files++;
@@ -241,14 +241,14 @@ static bool holds_descriptor(const struct suspect *s, int fds, const char *fd)
 	return true;
 }
 
-enum look {
-	LOOK_FREE,     /* read to its end */
-	LOOK_HOLDS,    /* `found` was called */
-	LOOK_PUT_OFF,  /* too large for this round */
-	LOOK_NOT_DONE, /* the process has ended, an error, or a limit of the walk */
+enum scan_result {
+	SCAN_FREE,     /* read to its end */
+	SCAN_HOLDS,    /* `found` was called */
+	SCAN_PUT_OFF,  /* too large for this round */
+	SCAN_NOT_DONE, /* the process has ended, an error, or a limit of the walk */
 };
 
-static enum look read_table(const struct suspect *s)
+static enum scan_result read_table(const struct suspect *s)
 {
 	int fds AUTO(fd) = openat(s->dir, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir AUTO(closedir) = fds < 0 ? NULL : fdopendir(fds);
@@ -256,63 +256,63 @@ static enum look read_table(const struct suspect *s)
 	unsigned n = 0;
 
 	if (!dir) {
-		not_seen(s->w, s->pid, errno);
-		return LOOK_NOT_DONE;
+		note_unseen(s->w, s->pid, errno);
+		return SCAN_NOT_DONE;
 	}
 	(void)TAKE_FD(fds);
 	while (!limit_reached(s->w)) {
 		errno = 0;
 		e = readdir(dir);
 		if (!e && errno)
-			not_seen(s->w, s->pid, errno);
+			note_unseen(s->w, s->pid, errno);
 		if (!e)
-			return errno ? LOOK_NOT_DONE : LOOK_FREE;
+			return errno ? SCAN_NOT_DONE : SCAN_FREE;
 		if (*e->d_name == '.')
 			continue;
 		if (++n > s->w->quota)
-			return LOOK_PUT_OFF;
+			return SCAN_PUT_OFF;
 		if (holds_descriptor(s, dirfd(dir), e->d_name))
-			return LOOK_HOLDS;
+			return SCAN_HOLDS;
 	}
-	return LOOK_NOT_DONE;
+	return SCAN_NOT_DONE;
 }
 
-/* The table was read when a task before this one was looked at. */
-static enum look look_at_known(const struct suspect *s, const struct fd_table *known)
+/* The table was read when a task before this one was scanned. */
+static enum scan_result scan_known_table(const struct suspect *s, const struct fd_table *known)
 {
 	char *task AUTO(free) = NULL;
 
 	if (known->state == FD_TABLE_READ)
-		return LOOK_FREE;
+		return SCAN_FREE;
 	if (known->state == FD_TABLE_PUT_OFF)
-		return LOOK_PUT_OFF;
+		return SCAN_PUT_OFF;
 	task = xasprintf("pid %d", (int)known->task);
 	found(s, "shares the open files of", task, "");
-	return LOOK_HOLDS;
+	return SCAN_HOLDS;
 }
 
-static enum look look_at_open_files(const struct suspect *s)
+static enum scan_result scan_open_files(const struct suspect *s)
 {
 	struct walk *w = s->w;
 	pid_t task = (pid_t)strtol(s->pid, NULL, 10);
 	const struct fd_table *known = fd_tables_find(&w->tables, task);
 	struct fd_table now = { .task = task, .round = w->round };
-	enum look look;
+	enum scan_result result;
 
 	if (known && (known->state != FD_TABLE_PUT_OFF || known->round == w->round)) {
-		look = look_at_known(s, known);
+		result = scan_known_table(s, known);
 	} else {
-		look = read_table(s);
-		now.state = look == LOOK_FREE    ? FD_TABLE_READ
-		            : look == LOOK_HOLDS ? FD_TABLE_HOLDS
-		                                 : FD_TABLE_PUT_OFF;
-		if (look != LOOK_NOT_DONE)
+		result = read_table(s);
+		now.state = result == SCAN_FREE    ? FD_TABLE_READ
+		            : result == SCAN_HOLDS ? FD_TABLE_HOLDS
+		                                   : FD_TABLE_PUT_OFF;
+		if (result != SCAN_NOT_DONE)
 			fd_tables_put(&w->tables, now);
-		w->h->tables += look == LOOK_FREE || look == LOOK_HOLDS;
+		w->h->tables += result == SCAN_FREE || result == SCAN_HOLDS;
 	}
-	if (look == LOOK_PUT_OFF)
+	if (result == SCAN_PUT_OFF)
 		strs_add(&w->put_off, s->pid);
-	return look;
+	return result;
 }
 
 static bool holds_directory(const struct suspect *s)
@@ -327,7 +327,7 @@ static bool holds_directory(const struct suspect *s)
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
 		char *name AUTO(free) = NULL;
 
-		if (look_at(s, s->dir, dirs[i].link) != MATCH_FILE)
+		if (match_file(s, s->dir, dirs[i].link) != MATCH_FILE)
 			continue;
 		name = read_link("%s/%s/%s", s->w->q->proc_root, s->pid, dirs[i].link);
 		found(s, dirs[i].has, name ? name : "a directory of it", dirs[i].end);
@@ -404,7 +404,7 @@ static char *find_mount(const struct walk *w, const char *mountinfo)
 }
 
 /*
- * Each mount namespace is looked at once; ours never, since the caller knows its mounts. EINVAL is
+ * Each mount namespace is scanned once; ours never, since the caller knows its mounts. EINVAL is
  * the answer of a process that has ended, and is not yet waited for.
  */
 static bool holds_mount(const struct suspect *s)
@@ -415,7 +415,7 @@ static bool holds_mount(const struct suspect *s)
 	struct err err = ERR_INIT;
 
 	if (!ns)
-		not_seen(s->w, s->pid, errno);
+		note_unseen(s->w, s->pid, errno);
 	if (!ns || strs_has(&s->w->namespaces, ns))
 		return false;
 	path = xasprintf("%s/%s/mountinfo", q->proc_root, s->pid);
@@ -423,7 +423,7 @@ static bool holds_mount(const struct suspect *s)
 		if (err.code == ERR_EXHAUSTED)
 			strs_add(&s->w->namespaces, ns);
 		if (err.sys != EINVAL)
-			not_seen(s->w, s->pid, err.code == ERR_EXHAUSTED ? EFBIG : err.sys);
+			note_unseen(s->w, s->pid, err.code == ERR_EXHAUSTED ? EFBIG : err.sys);
 		return false; /* then another process of the namespace is asked */
 	}
 	strs_add(&s->w->namespaces, ns);
@@ -436,7 +436,7 @@ static bool holds_mount(const struct suspect *s)
 /* ---- all processes ---- */
 
 /* Threads that have a table of descriptors of their own: unshare(2), or the leader has ended. */
-static enum look look_at_threads(const struct suspect *leader)
+static enum scan_result scan_threads(const struct suspect *leader)
 {
 	struct walk *w = leader->w;
 	char *path AUTO(free) = xasprintf("%s/%s/task", w->q->proc_root, leader->pid);
@@ -445,9 +445,9 @@ static enum look look_at_threads(const struct suspect *leader)
 	struct err err = ERR_INIT;
 
 	if (!w->tables.comparable)
-		return LOOK_FREE;
+		return SCAN_FREE;
 	if (dir_list(path, &tasks, &err))
-		not_seen(w, leader->pid, err.sys);
+		note_unseen(w, leader->pid, err.sys);
 	for (size_t i = 0; i < tasks.n && !limit_reached(w); i++) {
 		char *dir AUTO(free) = xasprintf("%s/%s", path, tasks.v[i]);
 		pid_t task = (pid_t)strtol(tasks.v[i], NULL, 10);
@@ -457,18 +457,18 @@ static enum look look_at_threads(const struct suspect *leader)
 			continue;
 		fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 		if (fd < 0)
-			not_seen(w, tasks.v[i], errno);
-		else if (look_at_open_files(&(struct suspect) { w, tasks.v[i], fd }) == LOOK_HOLDS)
-			return LOOK_HOLDS;
+			note_unseen(w, tasks.v[i], errno);
+		else if (scan_open_files(&(struct suspect) { w, tasks.v[i], fd }) == SCAN_HOLDS)
+			return SCAN_HOLDS;
 	}
-	return LOOK_FREE;
+	return SCAN_FREE;
 }
 
-static void look_at_process(const struct suspect *s)
+static void scan_process(const struct suspect *s)
 {
 	const struct holders_query *q = s->w->q;
 
-	if (look_at_open_files(s) == LOOK_HOLDS || look_at_threads(s) == LOOK_HOLDS || q->writers)
+	if (scan_open_files(s) == SCAN_HOLDS || scan_threads(s) == SCAN_HOLDS || q->writers)
 		return;
 	if (!holds_directory(s) && q->mounts)
 		(void)holds_mount(s);
@@ -488,14 +488,14 @@ static void visit(struct walk *w, int proc, const char *pid, bool again)
 	}
 	dir = openat(proc, pid, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0) {
-		not_seen(w, pid, errno);
+		note_unseen(w, pid, errno);
 		return;
 	}
 	s.dir = dir;
 	if (again)
-		(void)look_at_open_files(&s);
+		(void)scan_open_files(&s);
 	else
-		look_at_process(&s);
+		scan_process(&s);
 }
 
 static void visit_all(struct walk *w, DIR *proc)
@@ -581,8 +581,8 @@ void holders_clear(struct holders *h)
 	*h = (struct holders) { 0 };
 }
 
-static void say_nobody(const struct holders *h, const struct holders_query *q, const char *device,
-                       struct str *text)
+static void describe_no_holder(const struct holders *h, const struct holders_query *q,
+                               const char *device, struct str *text)
 {
 	if (h->cut && !h->processes)
 		str_addf(text, "no time was left to see who holds it (fuser -vm %s)", device);
@@ -610,13 +610,13 @@ static void say_nobody(const struct holders *h, const struct holders_query *q, c
 			minor(q->fs ? q->fs : q->disk));
 }
 
-void holders_say(const struct holders *h, const struct holders_query *q, const char *device,
-                 struct str *text)
+void holders_describe(const struct holders *h, const struct holders_query *q, const char *device,
+                      struct str *text)
 {
 	char *names AUTO(free) = NULL;
 
 	if (!h->n) {
-		say_nobody(h, q, device, text);
+		describe_no_holder(h, q, device, text);
 		return;
 	}
 	names = strs_join(&h->first, ", ");

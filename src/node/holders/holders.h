@@ -5,7 +5,7 @@
  * working directory, root and program, and the mounts in their mount namespaces.
  *
  * A process that ends meanwhile is no holder. No file is opened and no file server is asked
- * (AT_STATX_DONT_SYNC), so another filesystem that hangs does not block this. A look that only
+ * (AT_STATX_DONT_SYNC), so another filesystem that hangs does not block this. A scan that only
  * names holders is bounded in time, processes and descriptors; one for writers, by which somebody
  * wants to know, by the deadline alone. Any thread; no state but those bounds, which only tests
  * change.
@@ -53,13 +53,13 @@ static inline bool holders_saw_all(const struct holders *h)
 	return !h->cut && !*h->unseen;
 }
 
-/* How long a look that only names holders goes on, and through how many open files. */
+/* How long a scan that only names holders lasts, and through how many open files. */
 struct holders_limits {
 	int ms;
 	unsigned files;
 };
 
-/* For tests: other limits, before any look. Returns those of before. */
+/* For tests: other limits, before any scan. Returns those of before. */
 struct holders_limits holders_limit(struct holders_limits now);
 
 void holders_find(const struct holders_query *q, struct deadline d, struct holders *ret);
@@ -67,7 +67,7 @@ void holders_find(const struct holders_query *q, struct deadline d, struct holde
  * Adds to `text` "pid 12 (dd) has /data/f open and 2 more; end them ...", or why nobody is named
  * and where to look; `device` is "/dev/nvme0n1".
  */
-void holders_say(const struct holders *h, const struct holders_query *q, const char *device,
-                 struct str *text);
+void holders_describe(const struct holders *h, const struct holders_query *q, const char *device,
+                      struct str *text);
 void holders_clear(struct holders *h);
 DEFINE_AUTO_VALUE(struct holders, holders_clear);

@@ -29,8 +29,8 @@ static uint64_t encode(dev_t d)
 }
 
 /* *ret: is this loop device, which is open, over the disk or a partition of it? 0 or -1. */
-static int look_for_disk(const char *node, int fd, dev_t disk, const struct partitions *partitions,
-                         bool *ret, struct err *err)
+static int loop_match_disk(const char *node, int fd, dev_t disk,
+                           const struct partitions *partitions, bool *ret, struct err *err)
 {
 	struct loop_info64 info;
 	int rc = ioctl(fd, LOOP_GET_STATUS64, &info);
@@ -43,7 +43,7 @@ static int look_for_disk(const char *node, int fd, dev_t disk, const struct part
 }
 
 /* *ret: is it claimed? 0 or -1. */
-static int look_for_claim(const char *node, bool *ret, struct err *err)
+static int loop_read_claim(const char *node, bool *ret, struct err *err)
 {
 	int fd AUTO(fd) = open(node, O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC);
 
@@ -63,9 +63,9 @@ static bool is_on_file_server(const struct mount_table *t, const char *file)
 	return false;
 }
 
-static int look_at(const struct device_world *w, const struct mount_table *t, const char *name,
-                   dev_t disk, const struct partitions *partitions, struct strs *used,
-                   struct strs *idle, struct err *err)
+static int scan_loop(const struct device_world *w, const struct mount_table *t, const char *name,
+                     dev_t disk, const struct partitions *partitions, struct strs *used,
+                     struct strs *idle, struct err *err)
 {
 	char *attr AUTO(free) = xasprintf("%s/block/%s/loop/backing_file", w->sysfs, name);
 	char *node AUTO(free) = xasprintf("%s/%s", w->dev, name);
@@ -84,12 +84,12 @@ static int look_at(const struct device_world *w, const struct mount_table *t, co
 	fd = open(node, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENXIO || errno == ENODEV ? 0 : err_sys(err, errno, "open %s", node);
-	if (look_for_disk(node, fd, disk, partitions, &over, err))
+	if (loop_match_disk(node, fd, disk, partitions, &over, err))
 		return -1;
 	close(TAKE_FD(fd));
 	if (!over)
 		return 0;
-	if (look_for_claim(node, &claimed, err))
+	if (loop_read_claim(node, &claimed, err))
 		return -1;
 	strs_addf(claimed ? used : idle, "%s (over %.200s)", name, file);
 	return 0;
@@ -113,7 +113,8 @@ int loops_over(const struct device_world *w, const struct mount_table *t, dev_t 
 		struct err failed = ERR_INIT;
 
 		if (str_has_prefix(names.v[i], "loop") &&
-		    look_at(w, t, names.v[i], disk, partitions, used, idle, &failed) && !first.code)
+		    scan_loop(w, t, names.v[i], disk, partitions, used, idle, &failed) &&
+		    !first.code)
 			first = failed;
 	}
 	if (!first.code)

@@ -26,7 +26,7 @@ static void count_limit(const struct node *n)
 	};
 	struct max_volumes max;
 
-	max_volumes_look(n, &max);
+	max_volumes_count(n, &max);
 	for (size_t i = 0; i < ARRAY_LEN(sources); i++)
 		if (sources[i])
 			metric_set(METRIC_VOLUMES_MAX, i == max.source ? max.n : 0,
@@ -147,7 +147,7 @@ bool node_has_functions(const struct node *n, struct str *why)
 {
 	struct max_volumes max;
 
-	max_volumes_look(n, &max);
+	max_volumes_count(n, &max);
 	if (max.source == MAX_VOLUMES_GUESSED)
 		str_addf(why, "%s: %s",
 		         max.uncounted ? "they cannot be counted, and never were"

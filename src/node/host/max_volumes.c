@@ -57,7 +57,7 @@ static void max_volumes_remember(const struct node *n, int64_t value)
 }
 
 /* What cannot be read is not there: `where` says which. */
-static void count(const struct node *n, struct max_volumes *ret)
+static void count_functions(const struct node *n, struct max_volumes *ret)
 {
 	struct str vfs AUTO(str_clear) = STR_INIT(500), slots AUTO(str_clear) = STR_INIT(400);
 	struct err err = ERR_INIT;
@@ -97,25 +97,25 @@ static void answer_uncounted(const struct node *n, const char *why, struct max_v
 	choose_all(n, ret);
 }
 
-struct look {
+struct counting {
 	const struct node *n;
 	struct max_volumes seen;
 };
 
-static void look(void *box)
+static void count_on_thread(void *box)
 {
-	struct look *l = box;
+	struct counting *l = box;
 
-	count(l->n, &l->seen);
+	count_functions(l->n, &l->seen);
 }
 
-void max_volumes_look(const struct node *n, struct max_volumes *ret)
+void max_volumes_count(const struct node *n, struct max_volumes *ret)
 {
-	struct look l = { .n = n };
+	struct counting l = { .n = n };
 	struct strs at AUTO(strs_clear) = STRS_INIT;
 	char *list AUTO(free) = NULL, *why AUTO(free) = NULL;
 	struct err err = ERR_INIT;
-	int rc = detached_slot_run(n->counter, look, &l, sizeof(l),
+	int rc = detached_slot_run(n->counter, count_on_thread, &l, sizeof(l),
 	                           deadline_in_ms(n->o.tuning.host_wait_ms), &err);
 
 	if (rc == 0) {
@@ -150,12 +150,12 @@ static const char *source_text(const struct max_volumes *m)
 	return m->uncounted ? uncounted[m->source] : texts[m->source];
 }
 
-static void tell(struct node *n, const struct max_volumes *m, const char *failed)
+static void log_max_volumes(struct node *n, const struct max_volumes *m, const char *failed)
 {
-	int64_t told = m->n * 16 + (int64_t)m->source * 2 + m->uncounted;
+	int64_t logged = m->n * 16 + (int64_t)m->source * 2 + m->uncounted;
 	char number[24];
 
-	if (atomic_exchange(&n->told_max_volumes, told) == told)
+	if (atomic_exchange(&n->logged_max_volumes, logged) == logged)
 		return;
 	snprintf(number, sizeof(number), "%" PRId64, m->n);
 	log_event(m->source >= MAX_VOLUMES_LAST_KNOWN ? LOG_WARNING : LOG_INFO,
@@ -186,7 +186,7 @@ static int max_volumes_when_prepared(struct node *n, struct deadline d, struct m
 			return 0;
 		}
 		seen = atomic_load(&n->preparations);
-		max_volumes_look(n, ret);
+		max_volumes_count(n, ret);
 	} while (atomic_load(&n->preparations) != seen || detached_slot_seconds(n->preparer) > 0);
 	return 0;
 }
@@ -207,6 +207,6 @@ int max_volumes_answer(struct node *n, struct deadline d, struct max_volumes *re
 	if (!ret->uncounted && (ret->source == MAX_VOLUMES_COUNTED ||
 	                        (n->o.topology_key && ret->vfs + ret->slots > 0)))
 		max_volumes_remember(n, (int64_t)ret->vfs + ret->slots);
-	tell(n, ret, failed.code ? failed.msg : "");
+	log_max_volumes(n, ret, failed.code ? failed.msg : "");
 	return 0;
 }

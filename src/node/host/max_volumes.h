@@ -31,7 +31,7 @@ struct max_volumes {
  * Counts on a thread, and changes nothing. A thread that has not ended after host_wait_ms is left
  * alone, and no other one is started while it hangs.
  */
-void max_volumes_look(const struct node *n, struct max_volumes *ret);
+void max_volumes_count(const struct node *n, struct max_volumes *ret);
 /*
  * The same for NodeGetInfo. Where there are no VFs, prepares the host again first, as main() did at
  * the start: the DPU may have come up since. Keeps a new count in a small file in plugin_dir (with

@@ -149,7 +149,7 @@ static bool lives_somewhere(const struct spots *s, const char *volume)
 	return false;
 }
 
-int pre_stop_look(const struct pre_stop_options *o, struct strs *ret, struct err *err)
+int pre_stop_scan(const struct pre_stop_options *o, struct strs *ret, struct err *err)
 {
 	struct spots s AUTO(spots_clear) = { .n = 0 };
 
@@ -176,7 +176,7 @@ int pre_stop_wait(const struct pre_stop_options *o, struct deadline d, struct st
 
 		strs_clear(left);
 		*left = (struct strs)STRS_INIT;
-		rc = pre_stop_look(o, left, err);
+		rc = pre_stop_scan(o, left, err);
 		if (rc || !left->n)
 			return rc;
 		if (deadline_sleep(d, LOOK_AGAIN_MS, &over, "waiting for unmounts"))

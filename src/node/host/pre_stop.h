@@ -26,7 +26,7 @@ enum {
 };
 
 /* 0: what is on its way out has been added to `ret`, by its path; PRE_STOP_BLIND; or -1. */
-int pre_stop_look(const struct pre_stop_options *o, struct strs *ret, struct err *err) MUST_CHECK;
+int pre_stop_scan(const struct pre_stop_options *o, struct strs *ret, struct err *err) MUST_CHECK;
 /* 0: nothing is on its way out (any more). */
 int pre_stop_wait(const struct pre_stop_options *o, struct deadline d, struct strs *left,
                   struct err *err) MUST_CHECK;

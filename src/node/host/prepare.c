@@ -153,7 +153,7 @@ int node_prepare(struct node *n, struct str *did, struct err *err)
 
 struct preparing {
 	struct node *n;
-	bool tell;
+	bool log_error;
 	int rc;
 	struct err err;
 };
@@ -166,7 +166,7 @@ static void prepare_and_log(void *box)
 	p->rc = node_prepare(p->n, &did, &p->err);
 	if (did.len)
 		log_event(LOG_INFO, "prepared this host", "did", did.ptr, NULL);
-	if (p->rc && p->tell)
+	if (p->rc && p->log_error)
 		log_event(LOG_WARNING, "this host is not ready for new volumes", "error",
 		          p->err.msg, NULL);
 }
@@ -193,9 +193,9 @@ static size_t count_names(const struct node *n)
 	return names.n;
 }
 
-int node_prepare_beside(struct node *n, bool tell, int64_t quiet_ms, struct err *err)
+int node_prepare_beside(struct node *n, bool log_error, int64_t quiet_ms, struct err *err)
 {
-	struct preparing p = { .n = n, .tell = tell };
+	struct preparing p = { .n = n, .log_error = log_error };
 	size_t now = count_names(n), before;
 	int rc;
 

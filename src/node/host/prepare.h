@@ -21,11 +21,12 @@ int node_prepare(struct node *n, struct str *did, struct err *err) MUST_CHECK;
 enum { NODE_PREPARES = 1 };
 /*
  * node_prepare() on a thread of the node's, one at a time, since each step of it may hang. Logs its
- * changes and, with `tell`, its error. The caller waits as long as functions keep appearing, and
- * quiet_ms after the last one. NODE_PREPARES: it still runs; *err (UNAVAILABLE) says for how long
- * and at which attributes.
+ * changes and, with `log_error`, its error. The caller waits as long as functions keep appearing,
+ * and quiet_ms after the last one. NODE_PREPARES: it still runs; *err (UNAVAILABLE) says for how
+ * long and at which attributes.
  */
-int node_prepare_beside(struct node *n, bool tell, int64_t quiet_ms, struct err *err) MUST_CHECK;
+int node_prepare_beside(struct node *n, bool log_error, int64_t quiet_ms, struct err *err)
+	MUST_CHECK;
 /*
  * Waits likewise for a running preparation, but starts none. 0: no preparation runs. -1
  * DEADLINE_EXCEEDED or CANCELLED: d ended first.

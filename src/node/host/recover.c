@@ -196,14 +196,14 @@ static void recover_functions(struct node *n)
 	}
 }
 
-struct shares_look {
+struct shares_probe {
 	const struct node *n;
 	struct err err;
 };
 
-static void look_at_shares(void *box)
+static void probe_shares(void *box)
 {
-	struct shares_look *l = box;
+	struct shares_probe *l = box;
 
 	IGNORE_RESULT(device_shares_answer(&l->n->o.world, &l->err));
 }
@@ -211,10 +211,10 @@ static void look_at_shares(void *box)
 /* Not every kernel keeps a reader of driver_override while it removes a function. */
 static void log_shares(const struct node *n)
 {
-	struct shares_look l = { .n = n };
+	struct shares_probe l = { .n = n };
 	struct err ignored = ERR_INIT;
 
-	if (!detached_slot_run(n->counter, look_at_shares, &l, sizeof(l),
+	if (!detached_slot_run(n->counter, probe_shares, &l, sizeof(l),
 	                       deadline_in_ms(device_hang_ms(&n->o.world)), &ignored) &&
 	    l.err.code)
 		log_event(LOG_WARNING, "virtio-fs volumes are UNAVAILABLE, others are served",

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One bit: what kubelet was told. Who counts is max_volumes.c. */
+/* One bit: what was reported to kubelet. max_volumes.c counts. */
 #include "node/host/topology.h"
 
 #include "common/log.h"
 
 #define LOOK_MS 5000
 
-bool node_topology_told(struct node *n, const struct max_volumes *m)
+bool node_topology_reported(struct node *n, const struct max_volumes *m)
 {
 	if (!n->o.topology_key || atomic_load(&n->lacks_topology))
 		return false;
@@ -20,7 +20,7 @@ bool node_topology_told(struct node *n, const struct max_volumes *m)
 	return false;
 }
 
-bool node_topology_came(struct node *n)
+bool node_topology_appeared(struct node *n)
 {
 	struct err ignored = ERR_INIT;
 	struct max_volumes m;

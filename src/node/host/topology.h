@@ -13,12 +13,12 @@
 
 /*
  * For NodeGetInfo. kubelet labels its Node at a registration alone, and asks at other times, too:
- * once the answer was no, it stays so until node_topology_came().
+ * once the answer was no, it stays so until node_topology_appeared().
  */
-bool node_topology_told(struct node *n, const struct max_volumes *m);
+bool node_topology_reported(struct node *n, const struct max_volumes *m);
 /*
- * Has the node got functions since kubelet was told that it has none? True once: the driver is to
- * be registered again. Else it looks, and prepares the host as NodeGetInfo does, which may take
- * seconds.
+ * Has the node got functions since it reported to kubelet that it has none? True once: the driver
+ * is to be registered again. Else it counts, and prepares the host as NodeGetInfo does, which may
+ * take seconds.
  */
-bool node_topology_came(struct node *n);
+bool node_topology_appeared(struct node *n);

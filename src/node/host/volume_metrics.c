@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The last look is kept as text; `lock` guards it, and is held for a copy only. A volume is named
+ * The last sample is kept as text; `lock` guards it, and is held for a copy only. A volume is named
  * by the file that kubelet keeps beside its staging path (vol_data.json), or as raw block by its
  * own name; one that neither names does not show.
  */
@@ -23,7 +23,7 @@
 #define STAT_MAX 4096
 #define VOL_DATA_MAX 65536
 #define GLOBAL_MOUNT "/globalmount"
-#define ASK_MS 5000 /* for all filesystems of a look; each that hangs costs GUARD_MS once */
+#define ASK_MS 5000 /* for all filesystems of a sample; each that hangs costs GUARD_MS once */
 #define SECTOR 512
 
 struct volume_metrics {
@@ -31,8 +31,8 @@ struct volume_metrics {
 	char *text; /* NULL: nothing was seen yet */
 };
 
-/* One look. */
-struct looking {
+/* One sample. */
+struct sampling {
 	struct node *node;
 	struct deadline ask_until;
 	struct volume_numbers *v;
@@ -107,8 +107,8 @@ static void volume_metrics_read_io(const struct node *n, const char *device,
 	set(v, VOLUME_METRIC_IO, (int64_t)f[9] * NS_PER_MS);
 }
 
-static void look_at_bytes(const struct looking *l, const struct mountpoint *p,
-                          struct volume_numbers *v)
+static void sample_bytes(const struct sampling *l, const struct mountpoint *p,
+                         struct volume_numbers *v)
 {
 	struct err ignored = ERR_INIT;
 	struct statvfs fs;
@@ -123,7 +123,7 @@ static void look_at_bytes(const struct looking *l, const struct mountpoint *p,
 
 static void volume_metrics_add(void *arg, const struct mountpoint *p, const struct device *dev)
 {
-	struct looking *l = arg;
+	struct sampling *l = arg;
 	char *volume = volume_metrics_id(p);
 	struct volume_numbers *v;
 
@@ -140,10 +140,10 @@ static void volume_metrics_add(void *arg, const struct mountpoint *p, const stru
 	if (p->kind == MOUNTPOINT_BLOCK)
 		set(v, VOLUME_METRIC_SIZE, (int64_t)dev->size);
 	else
-		look_at_bytes(l, p, v);
+		sample_bytes(l, p, v);
 }
 
-/* ---- a look ---- */
+/* ---- a sample ---- */
 
 static int by_volume(const void *a, const void *b)
 {
@@ -152,7 +152,7 @@ static int by_volume(const void *a, const void *b)
 }
 
 /* Of two with one name the first: a page with both would be refused as a whole. */
-static void volume_metrics_deduplicate(struct looking *l)
+static void volume_metrics_deduplicate(struct sampling *l)
 {
 	size_t kept = 0;
 
@@ -169,9 +169,9 @@ static void volume_metrics_deduplicate(struct looking *l)
 	l->n = kept;
 }
 
-void volume_metrics_look(struct volume_metrics *v, struct node *n)
+void volume_metrics_sample(struct volume_metrics *v, struct node *n)
 {
-	struct looking l = { .node = n, .ask_until = deadline_in_ms(ASK_MS) };
+	struct sampling l = { .node = n, .ask_until = deadline_in_ms(ASK_MS) };
 	struct str text = STR_INIT(TEXT_MAX);
 	char *before;
 

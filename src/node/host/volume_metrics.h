@@ -15,6 +15,6 @@ struct volume_metrics *volume_metrics_free(struct volume_metrics *v); /* NULL is
  * Asks the host anew: sysfs, and each filesystem through the guard. Of filesystems that hang it
  * asks no more after some seconds. One thread at a time.
  */
-void volume_metrics_look(struct volume_metrics *v, struct node *n);
-/* Adds what the last look has seen. Any thread, never blocks. */
+void volume_metrics_sample(struct volume_metrics *v, struct node *n);
+/* Adds the last sample. Any thread, never blocks. */
 void volume_metrics_print(struct volume_metrics *v, struct str *out);

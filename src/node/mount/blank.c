@@ -112,7 +112,7 @@ static atomic_uint helpers_left = ALL_HELPERS;
  * Takes a share of the remaining helpers, so that checks of devices that hang leave some to other
  * checks. The caller gives them back.
  */
-static unsigned take_helpers(void)
+static unsigned reserve_helpers(void)
 {
 	unsigned left = helpers_left, n;
 
@@ -138,7 +138,7 @@ int blank_check(int fd, const char *name, uint64_t size, const char *seed, struc
 	s->decided = s->places.n;
 	thread_rest(); /* the reads may hang */
 	/* Without helpers the check only takes longer. */
-	most = take_helpers();
+	most = reserve_helpers();
 	while (n < most && pthread_create(&helpers[n], NULL, read_places, s) == 0)
 		n++;
 	read_places(s);

@@ -58,7 +58,7 @@ static void copy(char *to, size_t n, const char *from)
 	to[len] = '\0';
 }
 
-static void take_signature(blkid_probe p, struct signature *ret)
+static void read_signature(blkid_probe p, struct signature *ret)
 {
 	const char *type = value(p, "TYPE"), *table = value(p, "PTTYPE");
 	bool filesystem = !str_empty(type) && str_eq(value(p, "USAGE"), "filesystem");
@@ -119,7 +119,7 @@ static int collect(int fd, const char *name, bool behind, struct signatures *ret
 	while (ret->n < SIGNATURES_MAX && (rc = blkid_do_probe(p)) == 0) {
 		struct signature *s = &ret->v[ret->n];
 
-		take_signature(p, s);
+		read_signature(p, s);
 		if (ret->n && is_same(s, s - 1))
 			continue; /* it could not be hidden */
 		ret->n++;

@@ -57,7 +57,7 @@ static char *unescaped(char *word)
 	return word;
 }
 
-static bool take_number(char **rest, int *ret)
+static bool parse_number(char **rest, int *ret)
 {
 	const char *word = next_word(rest);
 	struct err ignored = ERR_INIT;
@@ -70,7 +70,7 @@ static bool take_number(char **rest, int *ret)
 }
 
 /* "259:3" */
-static bool take_devno(char **rest, dev_t *ret)
+static bool parse_devno(char **rest, dev_t *ret)
 {
 	char *minor_no = next_word(rest), *major_no = strsep(&minor_no, ":");
 	struct err ignored = ERR_INIT;
@@ -117,13 +117,13 @@ bool mount_has_shut_down(const struct mount *m)
 }
 
 /* False: it is no line of mountinfo. The strings of *m are parts of the line. */
-static bool take_line(char *line, struct mount *m)
+static bool parse_line(char *line, struct mount *m)
 {
 	const char *word;
 
 	*m = (struct mount) { .id = 0 };
-	if (!take_number(&line, &m->id) || !take_number(&line, &m->parent_id) ||
-	    !take_devno(&line, &m->devno))
+	if (!parse_number(&line, &m->id) || !parse_number(&line, &m->parent_id) ||
+	    !parse_devno(&line, &m->devno))
 		return false;
 	m->root = unescaped(next_word(&line));
 	m->target = unescaped(next_word(&line));
@@ -154,7 +154,7 @@ static size_t count_lines(const char *text)
  * A line that cannot be understood is fatal: it could be the one that says what is mounted here.
  * So is a last line without its end.
  */
-static bool take_lines(char *text, size_t len, struct mount_table *t)
+static bool parse_lines(char *text, size_t len, struct mount_table *t)
 {
 	if (strlen(text) != len || (len && text[len - 1] != '\n'))
 		return false;
@@ -162,7 +162,7 @@ static bool take_lines(char *text, size_t len, struct mount_table *t)
 	while (*text) {
 		char *line = strsep(&text, "\n");
 
-		if (!take_line(line, &t->v[t->n++]))
+		if (!parse_line(line, &t->v[t->n++]))
 			return false;
 	}
 	return true;
@@ -218,7 +218,7 @@ int mount_table_read(const char *proc_root, struct mount_table *ret, struct err 
 
 	if (file_read(path, LIMIT_MOUNTINFO, &t.text, &len, err))
 		return err_recode(err, err->sys ? ERR_UNAVAILABLE : ERR_INTERNAL);
-	if (!take_lines(t.text, len, &t))
+	if (!parse_lines(t.text, len, &t))
 		return err_set(err, ERR_INTERNAL, "read %s: it has a line that is no mountinfo",
 		               path);
 	sort_lines(&t);

@@ -3,7 +3,7 @@
  * Staging a share. mount(2) knows a share by its tag alone, so it is proven first that the tag is
  * the one of the volume's function: the kernel or the function shows it (device.h), or the tag
  * could not be mounted before the function had its driver, or the driver holds no other device.
- * Then it is mounted once, and looked at: mountinfo must show it as it was wanted, and its server
+ * Then it is mounted once, and verified: mountinfo must show it as it was wanted, and its server
  * must answer. A share is never formatted, checked or grown.
  */
 #include "node/share/stage_share.h"
@@ -43,8 +43,8 @@ static int is_there(struct staging *s)
 	return 0;
 }
 
-/* The device may have come between the look at it and the mount of its tag. */
-static int look_again(struct staging *s, struct deadline d, struct err *err)
+/* The device may have appeared between its probe and the mount of its tag. */
+static int await_device(struct staging *s, struct deadline d, struct err *err)
 {
 	struct deadline end = deadline_clamp(d, s->node->o.tuning.settle_ms);
 	struct str why AUTO(str_clear) = STR_INIT(400);
@@ -71,11 +71,11 @@ int stage_share_prepare(struct staging *s, struct deadline d, struct err *err)
 		rc = device_find(&s->node->o.world, &s->r->want, &s->dev, NULL, err);
 	if (rc <= 0)
 		return rc ? rc : is_there(s);
-	rc = share_look_mount(s->node, s->r->volume_id, tag_of(s), &s->flags, &ignored, err);
+	rc = share_probe_tag(s->node, s->r->volume_id, tag_of(s), &s->flags, &ignored, err);
 	if (rc < 0)
 		return -1;
 	s->tag_was_absent = rc == SHARE_NO_TAG;
-	return s->tag_was_absent ? 0 : look_again(s, d, err);
+	return s->tag_was_absent ? 0 : await_device(s, d, err);
 }
 
 static int check_tag(const struct staging *s, struct err *err)
@@ -175,7 +175,7 @@ static int check_result(const struct staging *s, const struct strs *options, str
 			s->read_only ? "only" : "write");
 	if (staged_check_context(options, p.m, err) || check_flags(s, p.m, err))
 		return -1;
-	rc = share_look(s->node, p.disk, p.path, err);
+	rc = share_probe(s->node, p.disk, p.path, err);
 	if (rc == SHARE_DEAD)
 		return err_set(
 			err, ERR_UNAVAILABLE,
@@ -185,7 +185,7 @@ static int check_result(const struct staging *s, const struct strs *options, str
 	return rc;
 }
 
-static int mount_and_look(struct staging *s, struct err *err)
+static int mount_and_verify(struct staging *s, struct err *err)
 {
 	struct strs options AUTO(strs_clear) = STRS_INIT;
 
@@ -201,7 +201,7 @@ static int mount_and_look(struct staging *s, struct err *err)
 }
 
 /* Is it staged already, and nowhere else? Else STAGED_ABSENT. */
-static int look(const struct staging *s, struct err *err)
+static int stage_share_check(const struct staging *s, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
@@ -217,7 +217,7 @@ static int look(const struct staging *s, struct err *err)
 
 	if (mount_table_read(s->node->o.proc_root, &t, err))
 		return -1;
-	rc = staged_share_look(&want, err);
+	rc = staged_share_check(&want, err);
 	if (rc)
 		return rc;
 	if (mountpoint_read(&t, s->asked, &p, err))
@@ -227,14 +227,14 @@ static int look(const struct staging *s, struct err *err)
 
 int stage_share(struct staging *s, struct err *err)
 {
-	int rc = look(s, err);
+	int rc = stage_share_check(s, err);
 
 	/* What is staged was proven when it was staged: its superblock is the device's. */
 	if (rc != STAGED_ABSENT)
 		return rc;
 	if (staging_check_gate(s, err))
 		return -1;
-	rc = check_tag(s, err) ? -1 : mount_and_look(s, err);
+	rc = check_tag(s, err) ? -1 : mount_and_verify(s, err);
 	if (rc)
 		staging_undo(s);
 	return rc;

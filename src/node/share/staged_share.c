@@ -28,7 +28,7 @@ int staged_share_check_same(const struct staged_want *w, const struct mountpoint
                             struct err *err)
 {
 	dev_t now = 0;
-	int rc = share_look_mount(w->node, w->r->volume_id, w->r->want.tag, w->flags, &now, err);
+	int rc = share_probe_tag(w->node, w->r->volume_id, w->r->want.tag, w->flags, &now, err);
 
 	if (rc < 0)
 		return -1;
@@ -51,7 +51,7 @@ int staged_share_check_same(const struct staged_want *w, const struct mountpoint
 static int check_mounted(const struct staged_want *w, const struct mountpoint *p, struct err *err)
 {
 	const struct mount_asked asked = { .flags = w->flags };
-	int rc = share_look(w->node, p->disk, p->path, err);
+	int rc = share_probe(w->node, p->disk, p->path, err);
 
 	if (rc == SHARE_DEAD)
 		return MOUNTPOINT_DISK_GONE;
@@ -75,7 +75,7 @@ static int check_disk(const struct staged_want *w, const struct mountpoint *p, s
 	               : foreign(w, p, err);
 }
 
-int staged_share_look(const struct staged_want *w, struct err *err)
+int staged_share_check(const struct staged_want *w, struct err *err)
 {
 	struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
 	int rc;

@@ -9,7 +9,7 @@
  * was taken away. -1: FAILED_PRECONDITION something else is there; ALREADY_EXISTS the share is
  * staged in another way; UNAVAILABLE it may be staged, but that cannot be looked at now.
  */
-int staged_share_look(const struct staged_want *w, struct err *err) MUST_CHECK;
+int staged_share_check(const struct staged_want *w, struct err *err) MUST_CHECK;
 /*
  * FAILED_PRECONDITION: the staged share is not the one that the tag leads to now.
  */

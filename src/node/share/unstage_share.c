@@ -14,7 +14,7 @@
 
 int unstage_share(struct unstaging *u, struct deadline d, struct err *err)
 {
-	int rc = share_look(u->node, u->mountpoint.disk, u->mountpoint.path, err);
+	int rc = share_probe(u->node, u->mountpoint.disk, u->mountpoint.path, err);
 
 	if (rc < 0)
 		return err_wrap(err, "its share is not unmounted, which would wait for its server");

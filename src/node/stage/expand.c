@@ -60,7 +60,7 @@ static int grow(struct node *n, const struct expand_request *r, struct deadline 
 
 	if (!m) /* it grows at the next read-write stage */
 		return 0;
-	if (fs_fault_look(n, &l->table, &l->mountpoint, GUARD_WRITE, err))
+	if (fs_fault_probe(n, &l->table, &l->mountpoint, GUARD_WRITE, err))
 		return err_wrap(err, "it cannot grow");
 	return grow_filesystem(n, r->volume_id, m->fs_type, l->dev.path, m->target, d, err);
 }

@@ -125,8 +125,8 @@ static int check_use(struct publishing *p, struct err *err)
 			p->staged.path);
 	if (p->staged.kind == MOUNTPOINT_SHARE)
 		return 0;
-	rc = fs_fault_look(p->node, p->table, &p->staged, p->read_only ? GUARD_READ : GUARD_COMMIT,
-	                   err);
+	rc = fs_fault_probe(p->node, p->table, &p->staged, p->read_only ? GUARD_READ : GUARD_COMMIT,
+	                    err);
 	return rc ? -1 : 0;
 }
 
@@ -166,7 +166,7 @@ static bool has_gone(const struct node *n, const struct mount_table *t, const st
 	case MOUNTPOINT_BLOCK:
 		return device_by_number(&n->o.world, p->disk, &dev, &ignored) == DEVICE_ABSENT;
 	case MOUNTPOINT_SHARE:
-		return share_look(n, p->disk, mountpoint_probe_path(t, p), &ignored) == SHARE_DEAD;
+		return share_probe(n, p->disk, mountpoint_probe_path(t, p), &ignored) == SHARE_DEAD;
 	case MOUNTPOINT_NONE:
 	case MOUNTPOINT_OTHER:
 		break;
@@ -179,7 +179,7 @@ enum { TARGET_FREE = 1 };
  * 0: published as wanted. TARGET_FREE: nothing is there; a mount of a disk that has gone was taken
  * away.
  */
-static int look_at_target(struct publishing *p, struct err *err)
+static int check_target(struct publishing *p, struct err *err)
 {
 	const struct mountpoint *t = &p->target;
 
@@ -256,9 +256,9 @@ static int check_tree(const struct publishing *p, int fd, int id, const char *pa
 }
 
 /*
- * What is looked at before it is put there needs no second look: the target never shows another
- * disk, and a read-only one is read-only from its first moment, so that a killed driver leaves
- * either the wanted mount or none.
+ * A tree that is checked before it is put there needs no second check: the target never shows
+ * another disk, and a read-only one is read-only from its first moment, so that a killed driver
+ * leaves either the wanted mount or none.
  */
 static int bind_tree(const struct publishing *p, const char *path, bool *ret_checked,
                      struct err *err)
@@ -339,7 +339,7 @@ static int publish(struct publishing *p, struct err *err)
 	    mountpoint_read(p->table, p->r->target_path, &p->target, err) ||
 	    check_staged_type(p, err) || check_staged(p, err) || check_use(p, err))
 		return -1;
-	rc = look_at_target(p, err);
+	rc = check_target(p, err);
 	/*
 	 * Only for a new target: when kubelet repeats a call, its own binds of the target are there
 	 * already.
@@ -350,7 +350,7 @@ static int publish(struct publishing *p, struct err *err)
 }
 
 /* A volume with the mount flag "ro" is staged read-only. The flags were checked at the stage. */
-static bool flags_say_read_only(const struct volume_cap *cap)
+static bool flags_have_read_only(const struct volume_cap *cap)
 {
 	for (size_t i = 0; i < cap->n_mount_flags; i++)
 		for (const char *at = cap->mount_flags[i]; *at;) {
@@ -372,7 +372,7 @@ int node_publish(struct node *n, const struct publish_request *r, struct deadlin
 		.r = r,
 		.table = &t,
 		.read_only = r->read_only || access_mode_is_reader_only(r->cap.mode) ||
-		             flags_say_read_only(&r->cap),
+		             flags_have_read_only(&r->cap),
 	};
 	int rc = deadline_check(d, err, "publish");
 
@@ -391,8 +391,8 @@ int node_publish(struct node *n, const struct publish_request *r, struct deadlin
  * while the share hangs. Any other unmount does not wait, so a pod ends even while the share hangs.
  * The server is asked once: the second answer might not come.
  */
-static int look_before_unmount(const struct node *n, const struct mount_table *t,
-                               const struct mountpoint *p, bool *ret_gone, struct err *err)
+static int probe_before_unmount(const struct node *n, const struct mount_table *t,
+                                const struct mountpoint *p, bool *ret_gone, struct err *err)
 {
 	int rc;
 
@@ -400,7 +400,7 @@ static int look_before_unmount(const struct node *n, const struct mount_table *t
 		*ret_gone = has_gone(n, t, p);
 		return 0;
 	}
-	rc = share_look(n, p->disk, p->path, err);
+	rc = share_probe(n, p->disk, p->path, err);
 	if (rc < 0)
 		return err_wrap(err, "its share is not unmounted, which would wait for its server");
 	*ret_gone = rc == SHARE_DEAD;
@@ -417,7 +417,7 @@ int node_unpublish(struct node *n, const char *volume_id, const char *target_pat
 	if (!rc)
 		rc = mountpoint_read(&t, target_path, &p, err);
 	if (!rc)
-		rc = look_before_unmount(n, &t, &p, &gone, err);
+		rc = probe_before_unmount(n, &t, &p, &gone, err);
 	if (!rc)
 		mount_table_keep(&t, &p.m);
 	if (!rc && p.kind != MOUNTPOINT_NONE)

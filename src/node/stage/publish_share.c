@@ -29,7 +29,7 @@ static int check_wanted(const struct node *n, const struct publish_request *r,
 int publish_check_share(const struct node *n, const struct publish_request *r,
                         const struct mountpoint *p, struct err *err)
 {
-	int rc = share_look(n, p->disk, p->path, err);
+	int rc = share_probe(n, p->disk, p->path, err);
 
 	if (rc < 0)
 		return err_wrap(err, "it is staged");

@@ -19,9 +19,9 @@
  * does the rest: what a volume is, its publish context says. When a step fails, what was done is
  * undone in reverse, so that a final code leaves no mount, no driver binding and no file.
  *
- * While the gate is closed (gatekeeper.h) it only looks: what is staged stays staged, for a kubelet
- * that asks again, and nothing else is begun. When the gate closes during a stage, what it waits
- * for ends, and what it has bound is given back; a mount that has begun is finished.
+ * While the gate is closed (gatekeeper.h) stage only checks: what is staged stays staged, for a
+ * kubelet that asks again, and nothing else is begun. When the gate closes during a stage, what it
+ * waits for ends, and what it has bound is given back; a mount that has begun is finished.
  *
  * Unstage (unstage.c) goes staged -> absent. It refuses while anything else shows the disk,
  * unmounts every layer (the Go plugin stacked them), proves that nobody holds the disk, writes
@@ -79,7 +79,7 @@ static int find_device(struct staging *s, struct deadline d, struct err *err)
 	struct device_want want = s->r->want;
 	int rc;
 
-	if (s->only_look) {
+	if (s->check_only) {
 		rc = device_find(world, &want, &s->dev, NULL, err);
 		return rc == DEVICE_ABSENT ? staging_check_gate(s, err) : rc;
 	}
@@ -97,7 +97,7 @@ static int stage(struct staging *s, struct deadline d, struct err *err)
 		return -1;
 	kill_point("stage: device found");
 	rc = is_share(s->r) ? stage_share(s, err) : stage_disk(s, d, err);
-	if (rc && !s->only_look)
+	if (rc && !s->check_only)
 		let_device_go(s, err);
 	kill_point("stage: done, not answered");
 	return rc;
@@ -108,7 +108,7 @@ static void blame_gate(struct staging *s, struct err *err)
 {
 	struct err closed = ERR_INIT, first = *err;
 
-	if (s->only_look) {
+	if (s->check_only) {
 		if (!gatekeeper_check(s->node->o.gate, &closed))
 			err_set(&closed, ERR_UNAVAILABLE, "the gate was closed: try again");
 	} else if (staging_is_retried(first.code) &&
@@ -128,11 +128,11 @@ static int stage_by_leave(struct staging *s, struct deadline d, struct err *err)
 	struct gatekeeper *gate = s->node->o.gate;
 	int rc;
 
-	s->only_look = !gatekeeper_enter(gate, &s->pass, d.cancel);
+	s->check_only = !gatekeeper_enter(gate, &s->pass, d.cancel);
 	rc = stage(s, d, err);
 	if (rc)
 		blame_gate(s, err);
-	if (!s->only_look)
+	if (!s->check_only)
 		gatekeeper_leave(gate, &s->pass);
 	return rc;
 }
@@ -150,7 +150,7 @@ static int parse_flags(struct staging *s, struct err *err)
 }
 
 /* Would a pod see a mount at the staging path? Asked first: the wait for the device may be long. */
-static int look_at_point(const struct staging *s, struct err *err)
+static int check_staging_point(const struct staging *s, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	const struct node_options *o = &s->node->o;
@@ -209,7 +209,7 @@ int node_stage(struct node *n, const struct stage_request *r, struct deadline d,
 	                                : xstrdup(r->staging_path);
 	rc = parse_flags(&s, err);
 	if (!rc)
-		rc = look_at_point(&s, err);
+		rc = check_staging_point(&s, err);
 	if (!rc)
 		rc = stage_by_leave(&s, d, err);
 	count_stage(r, rc);

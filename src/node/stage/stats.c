@@ -3,7 +3,7 @@
  * Usage of a volume. mountinfo tells which kind of volume is at the path; a filesystem is asked
  * through the guard, of a block device the size is taken. A path where nothing is mounted is never
  * asked: the answer would be about the host's own disk. The filesystem is asked through its staging
- * path, because a look keeps its mount busy and kubelet may unpublish the target meanwhile.
+ * path, because a probe keeps its mount busy and kubelet may unpublish the target meanwhile.
  */
 #include "node/stage/stats.h"
 

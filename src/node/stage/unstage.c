@@ -68,6 +68,6 @@ int node_unstage(struct node *n, const char *volume_id, const char *staging_path
 	if (!rc)
 		rc = disk_record_remove_unstage(n, volume_id, err);
 	kill_point("unstage: done, not answered");
-	gatekeeper_look(n->o.gate);
+	gatekeeper_notify_unstaged(n->o.gate);
 	return rc ? err_wrap(err, "unstage volume %s", volume_id) : 0;
 }

@@ -81,7 +81,7 @@ static bool is_below(const char *path, const char *dir)
 
 enum { IS_NODE = 1 };
 /* IS_NODE: the path is a device node of the disk. 0: it is not, or it was removed. */
-static int look_at_node(const struct claiming *g, const char *path, struct err *err)
+static int match_node(const struct claiming *g, const char *path, struct err *err)
 {
 	struct stat st;
 
@@ -107,9 +107,9 @@ static int shows_disk(const struct claiming *g, const struct mount *m, struct er
 {
 	if (major(m->devno) != 0 && has_number(g, m->devno))
 		return SHOWS;
-	if (str_eq(m->fs_type, "btrfs") && look_at_node(g, m->source, err))
+	if (str_eq(m->fs_type, "btrfs") && match_node(g, m->source, err))
 		return err->code ? -1 : SHOWS;
-	return may_be_bound_node(g, m) ? look_at_node(g, m->target, err) : 0;
+	return may_be_bound_node(g, m) ? match_node(g, m->target, err) : 0;
 }
 
 enum { OTHER_DISK = 1 };
@@ -144,7 +144,7 @@ static bool shows_share(const struct claiming *g, const struct mount *m)
 {
 	const struct node *n = g->c->node;
 
-	return has_number(g, m->devno) && !share_is_look(n, m->target) &&
+	return has_number(g, m->devno) && !share_is_tag_probe(n, m->target) &&
 	       (str_eq(m->fs_type, "virtiofs") || paths_allowed(&n->o, m->target));
 }
 

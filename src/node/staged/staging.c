@@ -21,7 +21,7 @@ int staging_make_point(struct staging *s, struct err *err)
 
 int staging_check_gate(const struct staging *s, struct err *err)
 {
-	if (!s->only_look)
+	if (!s->check_only)
 		return 0;
 	return err_set(err, ERR_UNAVAILABLE, "the volume is not staged, and the gate is closed");
 }

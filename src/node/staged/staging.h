@@ -42,9 +42,9 @@ struct staging {
 	bool read_only;
 	unsigned made; /* levels of `asked` that were made */
 	bool mounted;
-	struct gate_pass pass; /* unless only_look */
-	/* The gate is closed: it is looked whether the volume is staged, and nothing is begun. */
-	bool only_look;
+	struct gate_pass pass; /* unless check_only */
+	/* The gate is closed: the call only checks whether the volume is staged. */
+	bool check_only;
 	/* Of stage_disk() alone. */
 	int fd; /* of the disk, open while it works; -1 */
 	uint64_t diskseq;

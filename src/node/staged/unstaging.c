@@ -82,7 +82,7 @@ FRAME_OF_ITS_OWN int unstaging_refuse_captured(const struct unstaging *u, struct
 
 		holders_find(&q, d, &h);
 		if (!h.n && q.exhaustive && !holders_saw_all(&h)) {
-			holders_say(&h, &q, unstaging_shown(u), &text);
+			holders_describe(&h, &q, unstaging_shown(u), &text);
 			return err_set(err, ERR_UNAVAILABLE,
 			               "it is not known whether its share is mounted in another "
 			               "mount namespace: %s",
@@ -92,7 +92,7 @@ FRAME_OF_ITS_OWN int unstaging_refuse_captured(const struct unstaging *u, struct
 			return 0;
 		if (deadline_sleep(end, UNSTAGING_STEP_MS, &ignored, "") == 0)
 			continue;
-		holders_say(&h, &q, unstaging_shown(u), &text);
+		holders_describe(&h, &q, unstaging_shown(u), &text);
 		metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("mount"));
 		return err_set(err, ERR_PRECONDITION,
 		               "its filesystem is still mounted in another mount namespace or "

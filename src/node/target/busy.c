@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Unmounts, and finds why the kernel refuses to. Tries again for a moment, because many users of a
- * mount are gone at once: this driver's own look at the filesystem, a backup, a du. Then looks, in
- * this order, for a mount below it, a loop device over it, and processes that use this very mount
- * (other mounts of the same disk do not keep it busy). Owns nothing.
+ * mount are gone at once: this driver's own probe of the filesystem, a backup, a du. Then searches,
+ * in this order, for a mount below it, a loop device over it, and processes that use this very
+ * mount (other mounts of the same disk do not keep it busy). Owns nothing.
  */
 #include "node/target/busy.h"
 
@@ -25,8 +25,8 @@ static const struct mount *mount_below(const struct mount_table *t, const struct
 	return NULL;
 }
 
-static void say_processes(const struct node *n, const struct mountpoint *p, const struct mount *m,
-                          struct deadline d, struct str *text)
+static void describe_processes(const struct node *n, const struct mountpoint *p,
+                               const struct mount *m, struct deadline d, struct str *text)
 {
 	const struct holders_query q = {
 		.proc_root = n->o.proc_root,
@@ -37,7 +37,7 @@ static void say_processes(const struct node *n, const struct mountpoint *p, cons
 	struct holders h AUTO(holders_clear) = { 0 };
 
 	holders_find(&q, d, &h);
-	holders_say(&h, &q, m->target, text);
+	holders_describe(&h, &q, m->target, text);
 }
 
 FRAME_OF_ITS_OWN static int explain(const struct node *n, const struct mountpoint *p,
@@ -65,7 +65,7 @@ FRAME_OF_ITS_OWN static int explain(const struct node *n, const struct mountpoin
 		                used.n ? used.v[0] : idle.v[0]);
 	}
 	metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("process"));
-	say_processes(n, p, m, d, &text);
+	describe_processes(n, p, m, d, &text);
 	return err_wrap(err, "%s", text.ptr);
 }
 

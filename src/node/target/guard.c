@@ -30,8 +30,8 @@
 #include "node/mount/mount.h"
 
 /* The box of a helper. `done`, `hung` and the result are under guard->lock. */
-struct look {
-	struct look *next;
+struct guard_probe {
+	struct guard_probe *next;
 	struct guard *guard;
 	struct detached *work;
 	enum guard_ask ask;
@@ -48,8 +48,8 @@ struct look {
 /* Outlives its owner while a helper hangs. */
 struct guard {
 	pthread_mutex_t lock;
-	struct look *looks;
-	unsigned holders; /* the owner and each look */
+	struct guard_probe *probes;
+	unsigned holders; /* the owner and each probe */
 	int64_t wait_ms;
 	int (*ask[GUARD_ASKS])(const char *path, struct statvfs *ret);
 };
@@ -90,7 +90,7 @@ static int guard_read_entry(const char *path)
  * An xfs that has shut itself down answers statfs(2) from memory, but reads no directory. The
  * server of a share answers each statfs(2) itself, and may need long to list a large directory.
  */
-static int look(const char *path, struct statvfs *ret)
+static int guard_read_root(const char *path, struct statvfs *ret)
 {
 	struct statfs fs;
 
@@ -107,7 +107,7 @@ static int open_directory(const char *path)
 
 /*
  * Removing an extended attribute that does not exist: the kernel waits for the end of a freeze,
- * then the filesystem begins a transaction and looks the name up. Any other errno is the answer of
+ * then the filesystem begins a transaction and looks up the name. Any other errno is the answer of
  * a filesystem that can be written.
  */
 static int guard_remove_absent(const char *path, const char *name)
@@ -156,7 +156,7 @@ static int guard_thaw(const char *path, struct statvfs *ignored)
 }
 
 static int (*const asks[GUARD_ASKS])(const char *path, struct statvfs *ret) = {
-	[GUARD_READ] = look,
+	[GUARD_READ] = guard_read_root,
 	[GUARD_WRITE] = begin_write,
 	[GUARD_COMMIT] = begin_transaction,
 	[GUARD_THAW] = guard_thaw,
@@ -228,28 +228,28 @@ static bool hangs_as(enum guard_ask ask, enum guard_ask that)
 	return ask == that || (is_write(ask) && (is_write(that) || that == GUARD_READ));
 }
 
-static void unlink_locked(struct guard *g, struct look *l)
+static void unlink_locked(struct guard *g, struct guard_probe *l)
 {
 	assert_locked(&g->lock);
-	for (struct look **p = &g->looks; *p; p = &(*p)->next)
+	for (struct guard_probe **p = &g->probes; *p; p = &(*p)->next)
 		if (*p == l) {
 			*p = l->next;
 			return;
 		}
 }
 
-/* Another look at the same filesystem, by another path, that hangs as well. */
-static bool hangs_too_locked(struct guard *g, const struct look *l)
+/* Another probe of the same filesystem, by another path, that hangs as well. */
+static bool hangs_too_locked(struct guard *g, const struct guard_probe *l)
 {
 	assert_locked(&g->lock);
-	for (const struct look *other = g->looks; other; other = other->next)
+	for (const struct guard_probe *other = g->probes; other; other = other->next)
 		if (other != l && other->ask == l->ask && other->devno == l->devno && other->hung)
 			return true;
 	return false;
 }
 
-/* Counts filesystems, not looks. A frozen filesystem does not count: its device answers. */
-static void count_hung_locked(struct guard *g, const struct look *l, int n)
+/* Counts filesystems, not probes. A frozen filesystem does not count: its device answers. */
+static void count_hung_locked(struct guard *g, const struct guard_probe *l, int n)
 {
 	if (l->ask == GUARD_READ && !hangs_too_locked(g, l))
 		metric_add(METRIC_BACKENDS_HUNG, n, NULL);
@@ -257,7 +257,7 @@ static void count_hung_locked(struct guard *g, const struct look *l, int n)
 
 static void guard_helper(void *box)
 {
-	struct look *l = box;
+	struct guard_probe *l = box;
 	struct statvfs result = { 0 };
 	int sys = l->fn(l->path, &result) < 0 ? errno : 0;
 
@@ -270,30 +270,32 @@ static void guard_helper(void *box)
 	unlink_locked(l->guard, l);
 }
 
-static void look_free(void *box)
+static void guard_probe_free(void *box)
 {
-	struct look *l = box;
+	struct guard_probe *l = box;
 
 	guard_put(l->guard);
 	free(l->path);
 	free(l);
 }
 
-/* Starts a look, of which the caller gets a reference. NULL with *err: no thread can be started. */
-static struct look *guard_begin_locked(struct guard *g, enum guard_ask ask, dev_t devno,
-                                       const char *path, struct err *err)
+/*
+ * Starts a probe, of which the caller gets a reference. NULL with *err: no thread can be started.
+ */
+static struct guard_probe *guard_begin_locked(struct guard *g, enum guard_ask ask, dev_t devno,
+                                              const char *path, struct err *err)
 {
-	struct look *l = xcalloc(1, sizeof(*l));
+	struct guard_probe *l = xcalloc(1, sizeof(*l));
 
 	assert_locked(&g->lock);
-	*l = (struct look) { .next = g->looks,
-		             .guard = g,
-		             .ask = ask,
-		             .fn = g->ask[ask],
-		             .devno = devno,
-		             .path = xstrdup(path),
-		             .since = monotonic_ns() };
-	l->work = detached_start(guard_helper, look_free, l, err);
+	*l = (struct guard_probe) { .next = g->probes,
+		                    .guard = g,
+		                    .ask = ask,
+		                    .fn = g->ask[ask],
+		                    .devno = devno,
+		                    .path = xstrdup(path),
+		                    .since = monotonic_ns() };
+	l->work = detached_start(guard_helper, guard_probe_free, l, err);
 	if (!l->work) {
 		err_wrap(err, "look at %s", path);
 		free(l->path);
@@ -301,11 +303,11 @@ static struct look *guard_begin_locked(struct guard *g, enum guard_ask ask, dev_
 		return NULL;
 	}
 	g->holders++;
-	g->looks = l;
+	g->probes = l;
 	return l;
 }
 
-static int refuse_guard_hang(const struct look *l, const char *path, struct err *err)
+static int refuse_guard_hang(const struct guard_probe *l, const char *path, struct err *err)
 {
 	const char *fact = l->ask == GUARD_READ ? "has not answered"
 	                   : is_write(l->ask)   ? "has held a write"
@@ -326,14 +328,14 @@ static const char *verb_of(enum guard_ask ask)
 	return ask == GUARD_READ ? "look at" : is_write(ask) ? "write to" : "thaw";
 }
 
-/* Takes a reference to a look in progress, or to a new one. NULL: *err is set. */
-static struct look *guard_hold_locked(struct guard *g, enum guard_ask ask, dev_t devno,
-                                      const char *path, struct err *err)
+/* Takes a reference to a probe in progress, or to a new one. NULL: *err is set. */
+static struct guard_probe *guard_hold_locked(struct guard *g, enum guard_ask ask, dev_t devno,
+                                             const char *path, struct err *err)
 {
-	struct look *l = NULL;
+	struct guard_probe *l = NULL;
 
 	assert_locked(&g->lock);
-	for (struct look *other = g->looks; other; other = other->next) {
+	for (struct guard_probe *other = g->probes; other; other = other->next) {
 		if (other->devno != devno)
 			continue;
 		if (other->hung && hangs_as(ask, other->ask)) {
@@ -353,7 +355,7 @@ static struct look *guard_hold_locked(struct guard *g, enum guard_ask ask, dev_t
 static struct detached *hold_write(struct guard *g, dev_t devno)
 {
 	WITH_LOCK(&g->lock);
-	for (const struct look *l = g->looks; l; l = l->next)
+	for (const struct guard_probe *l = g->probes; l; l = l->next)
 		if (l->devno == devno && is_write(l->ask))
 			return detached_get(l->work);
 	return NULL;
@@ -372,7 +374,7 @@ static void await_writes(struct guard *g, dev_t devno, struct deadline until)
 }
 
 /* After the wait: the answer, or that the filesystem hangs. */
-static int guard_result(struct look *l, const char *path, struct statvfs *ret, int *ret_sys,
+static int guard_result(struct guard_probe *l, const char *path, struct statvfs *ret, int *ret_sys,
                         struct err *err)
 {
 	WITH_LOCK(&l->guard->lock);
@@ -391,7 +393,7 @@ static int guard_request(struct guard *g, enum guard_ask ask, dev_t devno, const
                          struct statvfs *ret, int *ret_sys, struct err *err)
 {
 	struct deadline until;
-	struct look *l;
+	struct guard_probe *l;
 	int rc;
 
 	{

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A look at a filesystem that may never answer. statvfs(2) of a filesystem whose device hangs
+ * A probe of a filesystem that may never answer. statvfs(2) of a filesystem whose device hangs
  * blocks without end and cannot be interrupted; so a helper thread makes the call and the caller
  * stops waiting after GUARD_MS. One helper per filesystem: while it hangs, later callers get the
  * error at once, and no second thread is started. A filesystem that is frozen (fsfreeze -f) answers
@@ -50,7 +50,7 @@ enum guard_ask {
  */
 int guard_ask(struct guard *g, enum guard_ask ask, dev_t devno, const char *path, struct err *err)
 	MUST_CHECK;
-/* For tests: `fn` is called instead; NULL restores the real look. */
+/* For tests: `fn` is called instead; NULL restores the real probe. */
 void guard_set(struct guard *g, enum guard_ask ask,
                int (*fn)(const char *path, struct statvfs *ret));
 void guard_set_statvfs(struct guard *g, int (*fn)(const char *path, struct statvfs *ret));

@@ -90,8 +90,8 @@ static bool is(const struct strs *parts, size_t i, const char *name)
 }
 
 /* pods/UID/volumes/kubernetes.io~csi/PV/mount, pods/UID/volumeDevices/kubernetes.io~csi/PV */
-static void look_in_pod(const char *kubelet_dir, const char *driver, const struct strs *parts,
-                        struct kubelet_volume_dir *ret)
+static void read_pod_dir(const char *kubelet_dir, const char *driver, const struct strs *parts,
+                         struct kubelet_volume_dir *ret)
 {
 	char *dir AUTO(free) = NULL;
 	bool block = is(parts, 2, "volumeDevices");
@@ -110,8 +110,8 @@ static void look_in_pod(const char *kubelet_dir, const char *driver, const struc
 }
 
 /* staging/PV/ID, publish/PV/UID, PV/dev/UID */
-static void look_at_block(const char *kubelet_dir, const char *driver, const struct strs *parts,
-                          struct kubelet_volume_dir *ret)
+static void read_block_dir(const char *kubelet_dir, const char *driver, const struct strs *parts,
+                           struct kubelet_volume_dir *ret)
 {
 	bool staged = is(parts, 4, "staging"), mapped = is(parts, 5, "dev");
 	char *dir AUTO(free) = NULL;
@@ -141,9 +141,9 @@ void kubelet_volume_dir_read(const char *kubelet_dir, const char *driver, const 
 	if (strncmp(path, kubelet_dir, n) != 0 || path[n] != '/' || !split(path + n + 1, &parts))
 		return;
 	if (is(&parts, 0, "pods")) {
-		look_in_pod(kubelet_dir, driver, &parts, ret);
+		read_pod_dir(kubelet_dir, driver, &parts, ret);
 	} else if (str_has_prefix(path + n + 1, CSI_DIR) && is(&parts, 3, "volumeDevices")) {
-		look_at_block(kubelet_dir, driver, &parts, ret);
+		read_block_dir(kubelet_dir, driver, &parts, ret);
 	} else if (str_has_prefix(path + n + 1, CSI_DIR) && str_has_suffix(path, GLOBAL_MOUNT)) {
 		char *dir AUTO(free) =
 			xasprintf("%.*s", (int)(strlen(path) - strlen(GLOBAL_MOUNT)), path);

@@ -36,7 +36,7 @@ char *mountpoint_block_file(const char *staging_path, const char *volume_id)
 }
 
 /* stat(2) of a path from the mount table. An error is no answer: the caller may retry. */
-static int look_at(const char *path, struct stat *ret, struct err *err)
+static int stat_path(const char *path, struct stat *ret, struct err *err)
 {
 	if (stat(path, ret) == 0)
 		return 0;
@@ -47,11 +47,11 @@ static int look_at(const char *path, struct stat *ret, struct err *err)
 /*
  * Sets the disk of a mounted filesystem. mountinfo has the disk's number, except for btrfs: there
  * the number is anonymous, and only the path of the device node tells the disk
- * (mountpoint_check_same() looks closer). When that node does not exist, the disk was removed, and
- * the number stays the anonymous one, which no disk has. MOUNTPOINT_OTHER: it is not a filesystem
- * of a disk.
+ * (mountpoint_check_same() compares UUIDs). When that node does not exist, the disk was removed,
+ * and the number stays the anonymous one, which no disk has. MOUNTPOINT_OTHER: it is not a
+ * filesystem of a disk.
  */
-static int look_at_filesystem(struct mountpoint *p, struct err *err)
+static int read_filesystem(struct mountpoint *p, struct err *err)
 {
 	const struct mount *m = p->m;
 	struct stat st;
@@ -63,7 +63,7 @@ static int look_at_filesystem(struct mountpoint *p, struct err *err)
 	p->kind = MOUNTPOINT_OTHER;
 	if (!str_eq(m->fs_type, "btrfs"))
 		return 0;
-	if (look_at(m->source, &st, err)) {
+	if (stat_path(m->source, &st, err)) {
 		if (err->sys != ENOENT)
 			return -1;
 		err_clear(err);
@@ -170,13 +170,13 @@ static int refuse_hidden(const struct mount_table *t, const char *path, struct e
 	               cover ? cover->target : "/", cover ? cover->target : "that");
 }
 
-/* Only a device node is looked at, or something that this driver does not mount. */
-static int look_at_node(struct mountpoint *p, struct err *err)
+/* Only a device node is read, or something that this driver does not mount. */
+static int read_device_node(struct mountpoint *p, struct err *err)
 {
 	struct stat st;
 
 	p->kind = MOUNTPOINT_OTHER;
-	if (look_at(p->path, &st, err))
+	if (stat_path(p->path, &st, err))
 		return -1;
 	if (S_ISBLK(st.st_mode)) {
 		p->kind = MOUNTPOINT_BLOCK;
@@ -198,8 +198,8 @@ int mountpoint_read(const struct mount_table *t, const char *path, struct mountp
 	if (p.m && mount_is_share(p.m)) { /* never touched: its server may hang */
 		p.kind = str_eq(p.m->root, "/") ? MOUNTPOINT_SHARE : MOUNTPOINT_OTHER;
 		p.shown = p.disk = p.m->devno;
-	} else if (p.m &&
-	           (str_eq(p.m->root, "/") ? look_at_filesystem(&p, err) : look_at_node(&p, err))) {
+	} else if (p.m && (str_eq(p.m->root, "/") ? read_filesystem(&p, err)
+	                                          : read_device_node(&p, err))) {
 		return -1;
 	}
 	*ret = p;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is staged or published at a path, decided from mountinfo. A mounted filesystem is never
- * touched to find out: it may be dead. Only a bound device node is looked at, which lies on
+ * touched to find out: it may be dead. Only a bound device node is read, which lies on
  * devtmpfs.
  */
 #pragma once
@@ -85,8 +85,8 @@ const struct mount *mountpoint_elsewhere(const struct mount_table *t, const stru
                                          const struct mountpoint *but, bool whole,
                                          const struct mount *after);
 /*
- * Where to look at the filesystem of `p` (MOUNTPOINT_FILESYSTEM or MOUNTPOINT_SHARE): through the
- * oldest mount of it, which is where it is staged. A look keeps the mount that it goes through
+ * Where to probe the filesystem of `p` (MOUNTPOINT_FILESYSTEM or MOUNTPOINT_SHARE): through the
+ * oldest mount of it, which is where it is staged. A probe keeps the mount that it goes through
  * busy, and a target may be unpublished at any moment. Points into `t` or `p`.
  */
 const char *mountpoint_probe_path(const struct mount_table *t, const struct mountpoint *p);

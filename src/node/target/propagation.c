@@ -104,8 +104,8 @@ static bool is_first_process_hidden(const char *proc_root)
  * On the host itself pods see this driver's mounts whatever their propagation, but not those of
  * drivers in pods. Whether this process is on the host cannot always be determined.
  */
-static void look_on_host(const struct node_options *o, const struct mount_table *t, const char *dir,
-                         struct strs *warnings)
+static void scan_host_mount(const struct node_options *o, const struct mount_table *t,
+                            const char *dir, struct strs *warnings)
 {
 	char *real AUTO(free) = realpath(dir, NULL);
 	const struct mount *m = real ? mount_containing(t, real) : NULL;
@@ -127,7 +127,7 @@ static void look_on_host(const struct node_options *o, const struct mount_table 
 		          dir, m->target, m->target);
 }
 
-int propagation_look(const struct node_options *o, struct strs *errors, struct strs *warnings,
+int propagation_scan(const struct node_options *o, struct strs *errors, struct strs *warnings,
                      struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
@@ -140,7 +140,7 @@ int propagation_look(const struct node_options *o, struct strs *errors, struct s
 		struct err missing = ERR_INIT;
 
 		if (!o->own_mounts)
-			look_on_host(o, &t, dir, warnings);
+			scan_host_mount(o, &t, dir, warnings);
 		else if (check(&t, below, &missing))
 			strs_add(errors, missing.msg);
 	}

@@ -34,5 +34,5 @@ int propagation_check(const struct node_options *o, const struct mount_table *t,
  * For the start: adds a line to `errors` for each of kubelet's directories in which mounts would be
  * refused, and to `warnings` for each that is not shared where nothing is refused.
  */
-int propagation_look(const struct node_options *o, struct strs *errors, struct strs *warnings,
+int propagation_scan(const struct node_options *o, struct strs *errors, struct strs *warnings,
                      struct err *err) MUST_CHECK;

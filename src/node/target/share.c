@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks at shares: by the guard, because their server may hang, and by a mount of the tag. Such a
+ * Probes shares: by the guard, because their server may hang, and by a mount of the tag. Such a
  * mount lies below the driver's folder, whose directories are its own. Does not know what is
  * staged.
  */
@@ -20,7 +20,7 @@
 #include "node/work/state_file.h"
 #include "node/target/target.h"
 
-#define LOOKING "looking"
+#define PROBE_DIR "looking"
 
 bool share_errno_is_dead(int errnum)
 {
@@ -28,7 +28,7 @@ bool share_errno_is_dead(int errnum)
 	       errnum == ESHUTDOWN;
 }
 
-int share_look(const struct node *n, dev_t devno, const char *path, struct err *err)
+int share_probe(const struct node *n, dev_t devno, const char *path, struct err *err)
 {
 	struct statvfs ignored;
 	int sys;
@@ -74,7 +74,7 @@ static int clear_path(const struct node *n, const char *path, struct err *err)
 		m = mount_at(&t, path);
 		if (!m)
 			return 0;
-		if (!is_shown_elsewhere(&t, m) && share_look(n, m->devno, path, err) < 0)
+		if (!is_shown_elsewhere(&t, m) && share_probe(n, m->devno, path, err) < 0)
 			return -1;
 		if (mount_remove(path, true, err) < 0)
 			return -1;
@@ -102,7 +102,7 @@ static int read_devno(const struct node *n, const char *path, dev_t *ret, struct
  * A superblock that was mounted with a security context can only be mounted again with the same
  * one; other options are those of the first mount anyway.
  */
-static void look_options(const struct strs *flags, struct strs *ret)
+static void share_probe_options(const struct strs *flags, struct strs *ret)
 {
 	strs_add(ret, "ro");
 	strs_add(ret, "nosuid");
@@ -117,7 +117,7 @@ static void look_options(const struct strs *flags, struct strs *ret)
 /* The directory to mount at; what a killed driver has left there is taken away. */
 static int make_dir(const struct node *n, const char *dir, char **ret_path, struct err *err)
 {
-	char *parent AUTO(free) = xasprintf("%s/" LOOKING, n->o.plugin_dir);
+	char *parent AUTO(free) = xasprintf("%s/" PROBE_DIR, n->o.plugin_dir);
 	unsigned made = 0;
 	int rc;
 
@@ -132,14 +132,14 @@ static int make_dir(const struct node *n, const char *dir, char **ret_path, stru
 	return 0;
 }
 
-static int look_at(const struct node *n, const char *path, const char *tag,
-                   const struct strs *flags, dev_t *ret, struct err *err)
+static int share_probe_at(const struct node *n, const char *path, const char *tag,
+                          const struct strs *flags, dev_t *ret, struct err *err)
 {
 	struct strs options AUTO(strs_clear) = STRS_INIT;
 	struct err ignored = ERR_INIT;
 	int rc;
 
-	look_options(flags, &options);
+	share_probe_options(flags, &options);
 	rc = mount_share(tag, path, n->o.virtiofs_type, &options, err);
 	if (rc)
 		return rc < 0 ? -1 : SHARE_NO_TAG;
@@ -150,24 +150,24 @@ static int look_at(const struct node *n, const char *path, const char *tag,
 	return rc;
 }
 
-int share_look_mount(const struct node *n, const char *volume_id, const char *tag,
-                     const struct strs *flags, dev_t *ret, struct err *err)
+int share_probe_tag(const struct node *n, const char *volume_id, const char *tag,
+                    const struct strs *flags, dev_t *ret, struct err *err)
 {
-	char *dir AUTO(free) = state_file_path(n, LOOKING, volume_id, n->token);
+	char *dir AUTO(free) = state_file_path(n, PROBE_DIR, volume_id, n->token);
 	char *path AUTO(free) = NULL;
 	int rc = make_dir(n, dir, &path, err);
 
 	if (!rc)
-		rc = look_at(n, path, tag, flags, ret, err);
+		rc = share_probe_at(n, path, tag, flags, ret, err);
 	if (rc < 0)
 		return err_wrap(err, "see which share the tag %s leads to", tag);
 	rmdir(path);
 	return rc;
 }
 
-bool share_is_look(const struct node *n, const char *target)
+bool share_is_tag_probe(const struct node *n, const char *target)
 {
-	char *dir AUTO(free) = xasprintf("%s/" LOOKING "/", n->o.plugin_dir);
+	char *dir AUTO(free) = xasprintf("%s/" PROBE_DIR "/", n->o.plugin_dir);
 
 	return str_has_prefix(target, dir);
 }
@@ -186,7 +186,7 @@ static int tidy_one(const struct node *n, const char *dir, struct err *err)
 
 int share_tidy(const struct node *n, struct str *did, struct err *err)
 {
-	char *dir AUTO(free) = xasprintf("%s/" LOOKING, n->o.plugin_dir);
+	char *dir AUTO(free) = xasprintf("%s/" PROBE_DIR, n->o.plugin_dir);
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 	struct err first = ERR_INIT;
 
@@ -198,7 +198,7 @@ int share_tidy(const struct node *n, struct str *did, struct err *err)
 		char *one AUTO(free) = xasprintf("%s/%s", dir, names.v[i]);
 		struct err failed = ERR_INIT;
 
-		/* Calls are served already, and look. */
+		/* Calls are served already, and probe tags. */
 		if (*n->token && str_has_suffix(names.v[i], n->token))
 			continue;
 		if (tidy_one(n, one, &failed) == 0)

@@ -16,7 +16,7 @@ enum { SHARE_DEAD = 1 };
  * removed, so this mount will never answer again. UNAVAILABLE: the share hangs, or no thread could
  * be started to ask it.
  */
-int share_look(const struct node *n, dev_t devno, const char *path, struct err *err) MUST_CHECK;
+int share_probe(const struct node *n, dev_t devno, const char *path, struct err *err) MUST_CHECK;
 /* Is this the errno that the kernel answers when a share's device or server was removed? */
 bool share_errno_is_dead(int errnum);
 enum { SHARE_NO_TAG = 1 };
@@ -24,8 +24,8 @@ enum { SHARE_NO_TAG = 1 };
  * Which superblock does the tag lead to now? Mounts it read-only below the driver's folder for a
  * moment; `flags` are those that the volume has. SHARE_NO_TAG: no device of this host has it.
  */
-int share_look_mount(const struct node *n, const char *volume_id, const char *tag,
-                     const struct strs *flags, dev_t *ret, struct err *err) MUST_CHECK;
+int share_probe_tag(const struct node *n, const char *volume_id, const char *tag,
+                    const struct strs *flags, dev_t *ret, struct err *err) MUST_CHECK;
 /*
  * mountpoint_elsewhere(). Of a share that a client outside the kernel serves, only what kubelet and
  * its like have mounted, below --kubelet-dir and --volume-dir: the client has it mounted for
@@ -35,9 +35,9 @@ const struct mount *share_elsewhere(const struct node *n, const struct mount_tab
                                     const struct mountpoint *p, const struct mountpoint *but,
                                     bool whole, const struct mount *after);
 /* Is it such a mount? */
-bool share_is_look(const struct node *n, const char *target);
+bool share_is_tag_probe(const struct node *n, const char *target);
 /*
- * For the start, beside the calls: removes mounts that share_look_mount() of a killed driver has
+ * For the start, beside the calls: removes mounts that share_probe_tag() of a killed driver has
  * left (their names end in the token of another node), and adds them to `did`. -1: a mount whose
  * server hangs stays; the text names it, and the others were tried.
  */

@@ -43,7 +43,7 @@ static enum fs_fault ask(const struct mount_table *t, enum guard_ask how)
 	int rc;
 
 	ck_assert_int_eq(mountpoint_read(t, w.staging, &p, &err), 0);
-	rc = fs_fault_look(&w.node, t, &p, how, &err);
+	rc = fs_fault_probe(&w.node, t, &p, how, &err);
 	ck_assert_msg(rc >= 0, "%s", err.msg);
 	ck_assert_int_eq(rc > 0, err.code != ERR_OK);
 	ck_assert(rc != FS_FROZEN ||

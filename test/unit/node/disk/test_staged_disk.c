@@ -298,7 +298,7 @@ START_TEST(without_descriptors_a_staged_volume_is_asked_for_again)
 
 		err_clear(&err);
 		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
-		rc = staged_disk_look(&want, &err);
+		rc = staged_disk_check(&want, &err);
 		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
 		ck_assert_msg(rc == 0 || (rc == -1 && err.code == ERR_UNAVAILABLE),
 		              "%d descriptors left: %d %s: %s", more, rc, err_code_name(err.code),

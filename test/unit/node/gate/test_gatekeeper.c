@@ -34,7 +34,7 @@ static void pause_ms(int ms)
 	nanosleep(&(struct timespec) { .tv_nsec = ms * 1000000L }, NULL);
 }
 
-static void tell(void *stream, const struct gate_status *s)
+static void notify(void *stream, const struct gate_status *s)
 {
 	struct fake_stream *f = stream;
 
@@ -99,7 +99,7 @@ static void begin(void)
 	log_redirect(drop_line, NULL);
 	keeper = gatekeeper_new(&(struct gatekeeper_options) { .node_id = "n1",
 	                                                       .socket = "/run/gate.sock",
-	                                                       .tell = tell,
+	                                                       .notify = notify,
 	                                                       .end = end_stream,
 	                                                       .prepare = prepare,
 	                                                       .count = count,
@@ -254,7 +254,7 @@ START_TEST(something_staged_keeps_the_registration)
 	SOON(host.registered);
 	ck_assert_int_eq(gatekeeper_check_registration(keeper, &err), 0);
 	host.staged = false;
-	gatekeeper_look(keeper);
+	gatekeeper_notify_unstaged(keeper);
 	SOON(!host.registered);
 	ck_assert(gatekeeper_check_registration(keeper, &err) && err.code == ERR_UNAVAILABLE);
 	end();
@@ -270,7 +270,7 @@ START_TEST(without_controlled_mode_all_is_permitted)
 	ck_assert(!gatekeeper_withdrew(NULL, &pass) && !gatekeeper_check(NULL, &err));
 	ck_assert_int_eq(gatekeeper_check_registration(NULL, &err), 0);
 	gatekeeper_leave(NULL, &pass);
-	gatekeeper_look(NULL);
+	gatekeeper_notify_unstaged(NULL);
 	gatekeeper_stop(NULL);
 	ck_assert_ptr_null(gatekeeper_free(NULL));
 }

@@ -299,7 +299,7 @@ START_TEST(three_are_named_and_the_others_counted)
 	ck_assert_uint_eq(h.n, 5);
 	ck_assert(h.ourselves); /* this test keeps the loop device */
 	ck_assert_uint_eq(h.first.n, 3);
-	holders_say(&h, &q, "/dev/x", &text);
+	holders_describe(&h, &q, "/dev/x", &text);
 	ck_assert_msg(str_has_prefix(text.ptr, "pid ") &&
 	                      str_has_suffix(text.ptr, " and 2 more; end them, or wait until they "
 	                                               "have ended"),
@@ -321,7 +321,7 @@ START_TEST(this_process_is_never_named_as_a_holder)
 	q = query();
 	holders_find(&q, soon(), &h);
 	ck_assert(h.ourselves && h.n == 0 && h.first.n == 0);
-	holders_say(&h, &q, "/dev/x", &text);
+	holders_describe(&h, &q, "/dev/x", &text);
 	ck_assert_str_eq(text.ptr,
 	                 "only this driver has it open, to measure it or to see whether it is "
 	                 "healthy; that ends by itself, unless its device hangs");
@@ -549,7 +549,7 @@ START_TEST(nobody_found_says_where_to_look)
 			                     .disk = makedev(259, 3),
 			                     .mounts = true };
 		holders_find(&q, deadline_in_ms(rows[i].ms), &h);
-		holders_say(&h, &q, "/dev/nvme0n1", &text);
+		holders_describe(&h, &q, "/dev/nvme0n1", &text);
 		ROW_STR_EQ(rows[i].what, text.ptr, rows[i].text);
 		tree_clear(&t);
 	}

@@ -128,7 +128,7 @@ static char *going(void)
 	struct str text AUTO(str_clear) = STR_INIT(10000);
 	struct err err = ERR_INIT;
 
-	ck_assert_msg(pre_stop_look(&o, &left, &err) == 0, "%s", err.msg);
+	ck_assert_msg(pre_stop_scan(&o, &left, &err) == 0, "%s", err.msg);
 	for (size_t i = 0; i < left.n; i++)
 		str_addf(&text, "%s ", left.v[i] + strlen(tree.root));
 	return str_take(&text);

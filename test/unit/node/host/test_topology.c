@@ -96,7 +96,7 @@ START_TEST(without_the_flag_a_node_says_nothing)
 	begin(NULL, 0);
 	add_slots();
 	ck_assert(!says_so());
-	ck_assert(!node_topology_came(&node));
+	ck_assert(!node_topology_appeared(&node));
 	end();
 }
 END_TEST
@@ -108,7 +108,7 @@ START_TEST(a_node_with_functions_says_so_also_when_its_dpu_is_away_later)
 		begin(KEY, set);
 		add_slots();
 		ck_assert(says_so());
-		ck_assert(!node_topology_came(&node));
+		ck_assert(!node_topology_appeared(&node));
 		restart(KEY, set);
 		node.o.world.sysfs = "/nonexistent";
 		ck_assert(says_so());
@@ -122,11 +122,11 @@ START_TEST(functions_that_come_later_are_told_by_another_registration)
 {
 	begin(KEY, 0);
 	ck_assert(!says_so());
-	ck_assert(!node_topology_came(&node));
+	ck_assert(!node_topology_appeared(&node));
 	add_slots();
 	ck_assert(!says_so());
-	ck_assert(node_topology_came(&node));
-	ck_assert(!node_topology_came(&node));
+	ck_assert(node_topology_appeared(&node));
+	ck_assert(!node_topology_appeared(&node));
 	ck_assert(says_so());
 	end();
 }

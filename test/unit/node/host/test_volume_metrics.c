@@ -55,7 +55,7 @@ static char *page(void)
 {
 	struct str text = STR_INIT(65536);
 
-	volume_metrics_look(metrics, &w.node);
+	volume_metrics_sample(metrics, &w.node);
 	volume_metrics_print(metrics, &text);
 	return str_take(&text);
 }
@@ -191,7 +191,7 @@ static int hung(const char *path, struct statvfs *ret)
 
 static void *look(void *arg)
 {
-	volume_metrics_look(metrics, &w.node);
+	volume_metrics_sample(metrics, &w.node);
 	return arg;
 }
 

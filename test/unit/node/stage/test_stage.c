@@ -769,7 +769,7 @@ START_TEST(a_format_keeps_its_function_when_the_gate_closes)
 	driver = xasprintf("%s/bus/pci/devices/%s/driver", w.nvme.sysfs, disk->pci);
 	tools = slow_mkfs(began);
 	gate = gatekeeper_new(&(struct gatekeeper_options) {
-		.node_id = "n1", .socket = "gate.sock", .tell = tell_nothing });
+		.node_id = "n1", .socket = "gate.sock", .notify = tell_nothing });
 	w.node.o.gate = gate;
 	ck_assert_int_eq(gatekeeper_enable(gate, &daemon_stream, "n1", 1, &err), 0);
 	r = stage_request(&w, disk, "xfs", MODE_SINGLE_NODE_WRITER);

@@ -208,7 +208,7 @@ START_TEST(at_start_each_of_kubelets_directories_is_looked_at)
 		o = (struct node_options) { .proc_root = proc,
 			                    .kubelet_dir = K,
 			                    .own_mounts = true };
-		ck_assert_int_eq(propagation_look(&o, &errors, &warnings, &err), 0);
+		ck_assert_int_eq(propagation_scan(&o, &errors, &warnings, &err), 0);
 		ck_assert_msg(errors.n == rows[i].n, "%s: %zu", rows[i].what, errors.n);
 		ck_assert_uint_eq(warnings.n, 0);
 		if (errors.n)
@@ -248,7 +248,7 @@ START_TEST(on_the_host_a_private_mount_is_only_mentioned)
 			tree_link(&t, "/proc/1/ns/mnt", rows[i].first);
 		dir = tree_path(&t, "/kubelet");
 		o = (struct node_options) { .proc_root = proc, .kubelet_dir = dir };
-		ck_assert_int_eq(propagation_look(&o, &errors, &warnings, &err), 0);
+		ck_assert_int_eq(propagation_scan(&o, &errors, &warnings, &err), 0);
 		ck_assert_uint_eq(errors.n, 0);
 		ck_assert_msg(warnings.n == (rows[i].text ? 1 : 0), "%s", rows[i].what);
 		if (rows[i].text)
@@ -267,7 +267,7 @@ START_TEST(a_table_that_cannot_be_read_is_an_error)
 		                        .kubelet_dir = K,
 		                        .own_mounts = true };
 
-	ck_assert_int_eq(propagation_look(&o, &errors, &errors, &err), -1);
+	ck_assert_int_eq(propagation_scan(&o, &errors, &errors, &err), -1);
 	err_clear(&err);
 	ck_assert_int_eq(propagation_check(&o, NULL, K "/pods/x", &err), -1);
 }

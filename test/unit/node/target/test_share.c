@@ -969,7 +969,7 @@ START_TEST(a_look_of_this_driver_is_left_alone)
 	SKIP_UNLESS_ROOT("mounts");
 	begin();
 	stage();
-	w.node.node.o.own_looks = true;
+	w.node.node.o.own_probes = true;
 	share_world_restart(&w);
 	run_tool("mkdir -p %s/looking/abc%s && mount -i -n --bind %s/tag-a %s/looking/abc%s",
 	         w.node.plugin_dir, w.node.node.token, w.tags, w.node.plugin_dir,
@@ -993,10 +993,10 @@ START_TEST(a_look_finds_the_superblock_or_no_tag_and_leaves_nothing)
 
 	SKIP_UNLESS_ROOT("mounts");
 	begin();
-	ck_assert_int_eq(share_look_mount(&w.node.node, VOLUME_ID, "tag-a", &flags, &devno, &err),
+	ck_assert_int_eq(share_probe_tag(&w.node.node, VOLUME_ID, "tag-a", &flags, &devno, &err),
 	                 SHARE_NO_TAG);
 	stage();
-	ck_assert_msg(share_look_mount(&w.node.node, VOLUME_ID, "tag-a", &flags, &devno, &err) == 0,
+	ck_assert_msg(share_probe_tag(&w.node.node, VOLUME_ID, "tag-a", &flags, &devno, &err) == 0,
 	              "%s", err.msg);
 	ck_assert(devno == mount_seen(w.node.staging)->devno);
 	ck_assert_uint_eq(mounts_below(w.node.plugin_dir), 0);
