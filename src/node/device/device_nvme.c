@@ -176,8 +176,8 @@ static int check_want(const struct device_want *want, struct err *err)
 }
 
 /* No namespace has the wanted id. One with the wanted UUID and another id is a contradiction. */
-static int not_among(const struct nvme_namespaces *l, const char *pci,
-                     const struct device_want *want, struct str *why, struct err *err)
+static int report_absent_namespace(const struct nvme_namespaces *l, const char *pci,
+                                   const struct device_want *want, struct str *why, struct err *err)
 {
 	str_addf(why, "PCI function %s has no namespace %u", pci, want->nsid);
 	for (size_t i = 0; i < l->n; i++) {
@@ -213,7 +213,7 @@ static int pick(const struct nvme_namespaces *l, const char *pci, const struct d
 		found = &l->v[i];
 	}
 	if (!found)
-		return not_among(l, pci, want, why, err);
+		return report_absent_namespace(l, pci, want, why, err);
 	*ret = found;
 	return 0;
 }
@@ -238,7 +238,8 @@ static int check_head(const struct nvme_namespace *n, const struct device *d, st
  * -1: the contradiction is real. DEVICE_ABSENT: meanwhile another namespace took over the name of
  * the entry.
  */
-static int still_there(const struct nvme_namespace *n, struct str *why, struct err *contradiction)
+static int recheck_namespace(const struct nvme_namespace *n, struct str *why,
+                             struct err *contradiction)
 {
 	struct err ignored = ERR_INIT;
 	uint64_t nsid;
@@ -271,7 +272,7 @@ static int find(const struct device_world *w, const char *pci, const struct devi
 	if (rc)
 		return rc;
 	if (check_head(n, &d, err))
-		return still_there(n, why, err);
+		return recheck_namespace(n, why, err);
 	if (d.size == 0) {
 		str_addf(why, "disk %s has size 0", d.name);
 		return DEVICE_ABSENT;

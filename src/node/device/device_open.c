@@ -79,7 +79,7 @@ static int check_mount(const struct device *dev, int fd, struct err *err)
 
 /* ---- the node ---- */
 
-static int open_failed(const struct device *dev, int errnum, struct err *err)
+static int refuse_open(const struct device *dev, int errnum, struct err *err)
 {
 	if (errnum == ENOENT) {
 		err_sys(err, errnum,
@@ -160,13 +160,13 @@ static int open_node(const struct device *dev, int flags, int *ret_fd, struct er
 	char self[64];
 
 	if (node < 0)
-		return open_failed(dev, errno, err);
+		return refuse_open(dev, errno, err);
 	if (check_node(dev, node, err) || check_mount(dev, node, err))
 		return -1;
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", node);
 	fd = open(self, flags | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
-		return open_failed(dev, errno, err);
+		return refuse_open(dev, errno, err);
 	if (check_node(dev, fd, err))
 		return -1;
 	*ret_fd = TAKE_FD(fd);

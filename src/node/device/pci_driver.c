@@ -50,7 +50,7 @@ static int refuse_hung_function(const struct turn *t, struct err *err)
 	               t->pci, (double)(monotonic_ns() - t->since) / 1e9);
 }
 
-static bool hangs(const struct device_world *w, const struct turn *t)
+static bool turn_hangs(const struct device_world *w, const struct turn *t)
 {
 	return monotonic_ns() - t->since >= device_hang_ms(w) * NS_PER_MS;
 }
@@ -65,7 +65,7 @@ static int turn_begin(struct turn *t, const struct device_world *w, const char *
 		struct timespec until = deadline_timespec(
 			(struct deadline) { .at = other->since + device_hang_ms(w) * NS_PER_MS });
 
-		if (hangs(w, other))
+		if (turn_hangs(w, other))
 			return refuse_hung_function(other, err);
 		pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &until);
 	}
@@ -89,7 +89,7 @@ int pci_driver_answers(const struct device_world *w, const char *driver, struct 
 {
 	WITH_LOCK(&lock);
 	for (const struct turn *t = turns; t; t = t->next)
-		if (str_eq(t->driver, driver) && str_eq(t->sysfs, w->sysfs) && hangs(w, t))
+		if (str_eq(t->driver, driver) && str_eq(t->sysfs, w->sysfs) && turn_hangs(w, t))
 			return refuse_hung_function(t, err);
 	return 0;
 }

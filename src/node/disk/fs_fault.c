@@ -16,7 +16,7 @@ bool fs_fault_needs_mount(enum fs_fault fault)
 	return fault == FS_SHUT_DOWN || fault == FS_READ_ONLY || fault == FS_DEAD;
 }
 
-static int read_only(const struct mountpoint *p, struct err *err)
+static int refuse_read_only(const struct mountpoint *p, struct err *err)
 {
 	err_set(err, ERR_PRECONDITION,
 	        "%s at %s was made read-only by the kernel after an error (see the node's kernel "
@@ -40,7 +40,8 @@ static const char *path_for_write(const struct mount_table *t, const struct moun
 	return p->path;
 }
 
-static int held(struct node *n, const struct mountpoint *p, const char *path, struct err *err)
+static int refuse_held(struct node *n, const struct mountpoint *p, const char *path,
+                       struct err *err)
 {
 	struct err unread = ERR_INIT;
 
@@ -71,14 +72,14 @@ int fs_fault_probe(struct node *n, const struct mount_table *t, const struct mou
 		return FS_SHUT_DOWN;
 	}
 	if (ask != GUARD_READ && mount_turned_read_only(p->m))
-		return read_only(p, err);
+		return refuse_read_only(p, err);
 	if (guard_ask(n->guard, ask, p->disk, path, err) == 0)
 		return FS_FINE;
 	if (err->sys == ETIMEDOUT)
-		return ask == GUARD_READ ? FS_HANGS : held(n, p, path, err);
+		return ask == GUARD_READ ? FS_HANGS : refuse_held(n, p, path, err);
 	if (err->sys == EROFS) {
 		err_clear(err);
-		return read_only(p, err);
+		return refuse_read_only(p, err);
 	}
 	err_recode(err, ERR_UNAVAILABLE);
 	return mount_errno_is_dead(err->sys) ? FS_DEAD : -1;

@@ -20,7 +20,8 @@
 #include "node/mount/mount_same.h"
 #include "node/disk/unstage_disk.h"
 
-static int foreign(const struct staged_want *w, const struct mountpoint *p, struct err *err)
+static int refuse_foreign_disk(const struct staged_want *w, const struct mountpoint *p,
+                               struct err *err)
 {
 	struct str wanted AUTO(str_clear) = STR_INIT(400);
 
@@ -136,7 +137,7 @@ int staged_disk_check(const struct staged_want *w, struct err *err)
 	if (p.kind == MOUNTPOINT_NONE)
 		return STAGED_ABSENT;
 	if (p.kind == MOUNTPOINT_OTHER || p.kind == MOUNTPOINT_SHARE)
-		return foreign(w, &p, err);
+		return refuse_foreign_disk(w, &p, err);
 	if (p.disk != w->dev->devno) {
 		struct device other;
 		int gone = device_by_number(&w->node->o.world, p.disk, &other, err);
@@ -144,7 +145,7 @@ int staged_disk_check(const struct staged_want *w, struct err *err)
 		if (gone < 0)
 			err_clear(err);
 		if (gone != DEVICE_ABSENT)
-			return foreign(w, &p, err);
+			return refuse_foreign_disk(w, &p, err);
 	} else if (block != (p.kind == MOUNTPOINT_BLOCK)) {
 		return err_set(err, ERR_EXISTS,
 		               "the volume is already staged at %s as %s, not as %s", p.path,

@@ -105,7 +105,7 @@ int node_load_virtiofs(const struct node *n, struct err *err)
 }
 
 /* Keeps what failed first, and appends the rest. */
-static int also(struct err *all, const struct err *failed)
+static int prepare_add_error(struct err *all, const struct err *failed)
 {
 	struct err first = *all;
 
@@ -125,17 +125,17 @@ static int prepare_host(const struct node *n, struct str *did, struct err *err)
 	int rc = 0;
 
 	if (o->load_driver && prepare_load(o->world.sysfs, &nvme, did, &failed))
-		rc = also(err, &failed);
+		rc = prepare_add_error(err, &failed);
 	err_clear(&failed);
 	/* Else they are loaded for the first volume that needs them. */
 	if (o->load_virtiofs && o->emulation == EMULATION_VIRTIOFS &&
 	    load_virtiofs(o->world.sysfs, did, &failed))
-		rc = also(err, &failed);
+		rc = prepare_add_error(err, &failed);
 	err_clear(&failed);
 	/* The gate may have been closed while modules were loaded. */
 	if (o->create_vfs && gatekeeper_permits(o->gate) &&
 	    device_create_vfs(&o->world, &made, &failed))
-		rc = also(err, &failed);
+		rc = prepare_add_error(err, &failed);
 	if (made.len)
 		str_addf(did, "%s%s", did->len ? ", " : "", made.ptr);
 	return rc;
@@ -171,7 +171,7 @@ static void prepare_and_log(void *box)
 		          p->err.msg, NULL);
 }
 
-static int goes_on(const struct node *n, struct err *err)
+static int prepare_report_running(const struct node *n, struct err *err)
 {
 	struct strs at AUTO(strs_clear) = STRS_INIT;
 	char *list AUTO(free) = NULL;
@@ -207,7 +207,7 @@ int node_prepare_beside(struct node *n, bool log_error, int64_t quiet_ms, struct
 		now = count_names(n);
 	} while (rc == DETACHED_RUNS && now != before);
 	if (rc)
-		return rc < 0 ? -1 : goes_on(n, err);
+		return rc < 0 ? -1 : prepare_report_running(n, err);
 	*err = p.err;
 	return p.rc;
 }
@@ -224,5 +224,5 @@ int node_prepare_wait(const struct node *n, int64_t quiet_ms, struct deadline d,
 			return -1;
 		now = count_names(n);
 	} while (now != before);
-	return goes_on(n, err);
+	return prepare_report_running(n, err);
 }

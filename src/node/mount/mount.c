@@ -67,8 +67,8 @@ static void find_refused(const char *fs_type, const struct strs *options, struct
  * text for it begins with a bad superblock. The caller has read the superblock, so the options come
  * first here.
  */
-static int explain_options(const char *device, const char *fs_type, const struct strs *options,
-                           struct err *err)
+static int mount_explain_options(const char *device, const char *fs_type,
+                                 const struct strs *options, struct err *err)
 {
 	struct str refused AUTO(str_clear) = STR_INIT(500);
 	char *list AUTO(free) = strs_join(options, ",");
@@ -89,8 +89,8 @@ static int explain_options(const char *device, const char *fs_type, const struct
 }
 
 /* libmount knows what the errno means for this filesystem: its text is used, with our code. */
-static int explain(struct libmnt_context *cxt, int rc, const char *device, const char *target,
-                   const char *fs_type, struct err *err)
+static int mount_explain(struct libmnt_context *cxt, int rc, const char *device, const char *target,
+                         const char *fs_type, struct err *err)
 {
 	char text[400] = "";
 	int sys = mnt_context_syscall_called(cxt) ? mnt_context_get_syscall_errno(cxt) : 0;
@@ -141,9 +141,9 @@ int mount_filesystem(const char *device, const char *target, const char *fs_type
 	rc = mnt_context_mount(cxt);
 	if (options->n && rc && mnt_context_syscall_called(cxt) &&
 	    mnt_context_get_syscall_errno(cxt) == EINVAL)
-		return explain_options(device, fs_type, options, err);
+		return mount_explain_options(device, fs_type, options, err);
 	if (rc || !mnt_context_get_status(cxt))
-		return explain(cxt, rc, device, target, fs_type, err);
+		return mount_explain(cxt, rc, device, target, fs_type, err);
 	return 0;
 }
 
@@ -163,9 +163,9 @@ static int explain_share(struct libmnt_context *cxt, int rc, const char *tag, co
 		               str_eq(fs_type, "virtiofs") ? ""
 		                                           : ", and there is no helper for it");
 	if (sys != EINVAL)
-		return explain(cxt, rc, tag, target, fs_type, err);
+		return mount_explain(cxt, rc, tag, target, fs_type, err);
 	find_refused(fs_type, options, &refused);
-	return refused.len ? explain_options(tag, fs_type, options, err) : MOUNT_NO_TAG;
+	return refused.len ? mount_explain_options(tag, fs_type, options, err) : MOUNT_NO_TAG;
 }
 
 int mount_share(const char *tag, const char *target, const char *fs_type,

@@ -36,10 +36,10 @@ static int refuse_foreign_tag(const struct staging *s, const char *why, struct e
 	               tag_of(s), why);
 }
 
-/* It is there, so its tag can no longer be looked at as it was without it. */
-static int is_there(struct staging *s)
+/* The device was present before this call, so its tag was not probed without it. Returns 0. */
+static int mark_present(struct staging *s)
 {
-	s->was_there = !s->dev.tag_proven;
+	s->was_present = !s->dev.tag_proven;
 	return 0;
 }
 
@@ -54,7 +54,7 @@ static int await_device(struct staging *s, struct deadline d, struct err *err)
 		int rc = device_find(&s->node->o.world, &s->r->want, &s->dev, &why, err);
 
 		if (rc <= 0)
-			return rc ? rc : is_there(s);
+			return rc ? rc : mark_present(s);
 		if (deadline_sleep(end, SETTLE_STEP_MS, &ignored, ""))
 			return refuse_foreign_tag(s, why.ptr, err);
 	}
@@ -70,7 +70,7 @@ int stage_share_prepare(struct staging *s, struct deadline d, struct err *err)
 	if (!rc)
 		rc = device_find(&s->node->o.world, &s->r->want, &s->dev, NULL, err);
 	if (rc <= 0)
-		return rc ? rc : is_there(s);
+		return rc ? rc : mark_present(s);
 	rc = share_probe_tag(s->node, s->r->volume_id, tag_of(s), &s->flags, &ignored, err);
 	if (rc < 0)
 		return -1;

@@ -12,7 +12,8 @@
 #include "node/mount/mount_same.h"
 #include "node/target/share.h"
 
-static int foreign(const struct staged_want *w, const struct mountpoint *p, struct err *err)
+static int refuse_foreign_share(const struct staged_want *w, const struct mountpoint *p,
+                                struct err *err)
 {
 	char wanted[80];
 
@@ -58,7 +59,7 @@ static int check_mounted(const struct staged_want *w, const struct mountpoint *p
 	if (rc)
 		return err_wrap(err, "volume is staged, but its share cannot be looked at");
 	if (!str_eq(p->m->source, w->r->want.tag))
-		return foreign(w, p, err);
+		return refuse_foreign_share(w, p, err);
 	if (staged_check_read_only(w, p, err) || staged_check_context(w->flags, p->m, err) ||
 	    staged_check_flags(&asked, p, err))
 		return -1;
@@ -72,7 +73,7 @@ static int check_disk(const struct staged_want *w, const struct mountpoint *p, s
 
 	return device_by_number(&w->node->o.world, p->disk, &dev, &ignored) == DEVICE_ABSENT
 	               ? MOUNTPOINT_DISK_GONE
-	               : foreign(w, p, err);
+	               : refuse_foreign_share(w, p, err);
 }
 
 int staged_share_check(const struct staged_want *w, struct err *err)
@@ -94,7 +95,7 @@ int staged_share_check(const struct staged_want *w, struct err *err)
 		break;
 	case MOUNTPOINT_OTHER:
 	default:
-		return foreign(w, &p, err);
+		return refuse_foreign_share(w, &p, err);
 	}
 	if (rc != MOUNTPOINT_DISK_GONE)
 		return rc;

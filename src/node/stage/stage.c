@@ -85,7 +85,7 @@ static int find_device(struct staging *s, struct deadline d, struct err *err)
 	}
 	if (is_share(s->r) && stage_share_prepare(s, d, err))
 		return -1;
-	want.seen = s->was_there;
+	want.seen = s->was_present;
 	return device_wait(world, &want, d, &s->dev, err);
 }
 

@@ -198,8 +198,8 @@ static char *volume_of(const struct claiming *g, const struct mount *m,
 	               : NULL;
 }
 
-static int refuse(const struct claiming *g, const struct mount *m,
-                  const struct kubelet_volume_dir *k, struct err *err)
+static int refuse_claimed(const struct claiming *g, const struct mount *m,
+                          const struct kubelet_volume_dir *k, struct err *err)
 {
 	const struct claim *c = g->c;
 	char *volume AUTO(free) = volume_of(g, m, k);
@@ -251,7 +251,7 @@ static int check_mount(const struct claiming *g, const struct mount *m, struct e
 	rc = confirm(g, m, err);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	return refuse(g, m, &k, err);
+	return refuse_claimed(g, m, &k, err);
 }
 
 /* Unmounted for another volume, but held by one of its processes. */

@@ -51,9 +51,9 @@ struct staging {
 	bool set_ro, was_ro; /* BLKROSET was used; the state before */
 	/*
 	 * Of stage_share() alone, as it was before device_wait(): the tag could not be mounted; the
-	 * device was there, and nothing proves its tag, so the tag was not looked at.
+	 * device was present, and nothing proves its tag, so the tag was not probed.
 	 */
-	bool tag_was_absent, was_there;
+	bool tag_was_absent, was_present;
 };
 
 /* Makes the mount point, with the directories above it, and learns its name in mountinfo. */

@@ -40,8 +40,8 @@ static void describe_processes(const struct node *n, const struct mountpoint *p,
 	holders_describe(&h, &q, m->target, text);
 }
 
-FRAME_OF_ITS_OWN static int explain(const struct node *n, const struct mountpoint *p,
-                                    struct deadline d, struct err *err)
+FRAME_OF_ITS_OWN static int busy_explain(const struct node *n, const struct mountpoint *p,
+                                         struct deadline d, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct strs used AUTO(strs_clear) = STRS_INIT, idle AUTO(strs_clear) = STRS_INIT;
@@ -88,7 +88,7 @@ int busy_unmount(const struct node *n, const struct mountpoint *p, bool lazy, st
 		if (err->sys != EBUSY)
 			return -1;
 		if (!wait_a_step(end))
-			return explain(n, p, d, err);
+			return busy_explain(n, p, d, err);
 		err_clear(err);
 	}
 }

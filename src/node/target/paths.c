@@ -71,7 +71,8 @@ bool paths_allowed(const struct node_options *o, const char *dir)
 	return false;
 }
 
-static int refuse(const struct node_options *o, const char *path, const char *dir, struct err *err)
+static int refuse_outside(const struct node_options *o, const char *path, const char *dir,
+                          struct err *err)
 {
 	char *copy AUTO(free) = xstrdup(path);
 	char *other AUTO(free) =
@@ -105,7 +106,7 @@ int paths_check(const struct node_options *o, const char *path, struct err *err)
 			"%s cannot be followed (a link that leads nowhere, or no directory); "
 			"%s would be in it",
 			blocked, path);
-	return paths_allowed(o, dir) ? 0 : refuse(o, path, dir, err);
+	return paths_allowed(o, dir) ? 0 : refuse_outside(o, path, dir, err);
 }
 
 int paths_check_point(const struct node_options *o, const char *path, struct err *err)
