@@ -130,8 +130,8 @@ static bool is_refusal(int errnum)
 }
 
 /* An errno of a share is its server's: no probe of a share needs a descriptor of the driver. */
-static int check_share(struct node *n, const struct mount_table *t, const struct mountpoint *p,
-                       struct health *h, struct err *err)
+static int health_check_share(struct node *n, const struct mount_table *t,
+                              const struct mountpoint *p, struct health *h, struct err *err)
 {
 	const char *path = mountpoint_probe_path(t, p);
 	struct statvfs ignored;
@@ -156,8 +156,9 @@ static int check_share(struct node *n, const struct mount_table *t, const struct
 	return 0;
 }
 
-static int check_filesystem(struct node *n, const struct mount_table *t, const struct mountpoint *p,
-                            const struct device *dev, struct health *h, struct err *err)
+static int health_check_filesystem(struct node *n, const struct mount_table *t,
+                                   const struct mountpoint *p, const struct device *dev,
+                                   struct health *h, struct err *err)
 {
 	static const struct {
 		enum health_status status;
@@ -181,8 +182,8 @@ static int check_filesystem(struct node *n, const struct mount_table *t, const s
 	return rc < 0 ? -1 : 0;
 }
 
-static int check_block(const struct mountpoint *p, const struct device *dev, struct health *h,
-                       struct err *err)
+static int health_check_block(const struct mountpoint *p, const struct device *dev,
+                              struct health *h, struct err *err)
 {
 	int fd AUTO(fd) = -1;
 
@@ -197,8 +198,8 @@ static int check_block(const struct mountpoint *p, const struct device *dev, str
 	return 0;
 }
 
-static int check_device(struct node *n, const struct mount_table *t, const struct mountpoint *p,
-                        struct health *h, struct err *err)
+static int health_check_device(struct node *n, const struct mount_table *t,
+                               const struct mountpoint *p, struct health *h, struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(300);
 	struct device dev;
@@ -220,8 +221,8 @@ static int check_device(struct node *n, const struct mount_table *t, const struc
 		return 0;
 	}
 	if (p->kind == MOUNTPOINT_BLOCK)
-		return check_block(p, &dev, h, err);
-	return check_filesystem(n, t, p, &dev, h, err);
+		return health_check_block(p, &dev, h, err);
+	return health_check_filesystem(n, t, p, &dev, h, err);
 }
 
 int node_volume_health(struct node *n, const char *volume_id, const char *publish_path,
@@ -243,9 +244,9 @@ int node_volume_health(struct node *n, const char *volume_id, const char *publis
 		      "%s shows %s of %s, which this driver did not mount", p.path, p.m->fs_type,
 		      p.m->source);
 	else if (!rc && p.kind == MOUNTPOINT_SHARE)
-		rc = check_share(n, &t, &p, ret, err);
+		rc = health_check_share(n, &t, &p, ret, err);
 	else if (!rc)
-		rc = check_device(n, &t, &p, ret, err);
+		rc = health_check_device(n, &t, &p, ret, err);
 	return rc < 0 ? err_wrap(err, "health of volume %s", volume_id) : 0;
 }
 

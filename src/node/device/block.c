@@ -63,7 +63,7 @@ int block_uuid(const char *dir, char ret[40], struct err *err)
 /* ---- one device ---- */
 
 /* 0, SYSFS_ABSENT or -1. */
-static int read_devno(const char *dir, dev_t *ret, struct err *err)
+static int block_read_devno(const char *dir, dev_t *ret, struct err *err)
 {
 	char *text AUTO(free) = NULL;
 	unsigned major_no, minor_no;
@@ -93,7 +93,7 @@ static int read_once(const struct device_world *w, const char *dir, const char *
                      struct device *d, struct err *err)
 {
 	uint64_t hidden, sectors, read_only, nsid, diskseq;
-	int rc = read_devno(dir, &d->devno, err);
+	int rc = block_read_devno(dir, &d->devno, err);
 
 	if (rc)
 		return rc;

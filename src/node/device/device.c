@@ -48,7 +48,8 @@ static int read_driver_stage(const struct device_world *w, struct device_sight *
 	return DEVICE_ABSENT;
 }
 
-static int check(const struct device *dev, const struct device_want *want, struct err *err);
+static int device_check_facts(const struct device *dev, const struct device_want *want,
+                              struct err *err);
 
 int device_probe_below(const struct device_world *w, const struct device_want *want,
                        struct device *ret, struct device_sight *sight, struct str *why,
@@ -69,7 +70,7 @@ int device_probe_below(const struct device_world *w, const struct device_want *w
 	if (!rc)
 		rc = sight->kind->find(w, sight->pci, want, &found, why, err);
 	if (!rc)
-		rc = check(&found, want, err);
+		rc = device_check_facts(&found, want, err);
 	if (rc)
 		return rc;
 	assert(str_eq(found.pci, sight->pci));
@@ -132,7 +133,8 @@ int device_find(const struct device_world *w, const struct device_want *want, st
 
 /* ---- check ---- */
 
-static int check(const struct device *dev, const struct device_want *want, struct err *err)
+static int device_check_facts(const struct device *dev, const struct device_want *want,
+                              struct err *err)
 {
 	char have[64], need[64];
 
@@ -160,7 +162,7 @@ static int check(const struct device *dev, const struct device_want *want, struc
 
 int device_check(const struct device *dev, const struct device_want *want, struct err *err)
 {
-	return check(dev, want, err) ? name_volume(want, err) : 0;
+	return device_check_facts(dev, want, err) ? name_volume(want, err) : 0;
 }
 
 /* Is it the function with the published bus, device and function number? */
@@ -182,7 +184,7 @@ bool device_is_surely(const struct device_world *w, const struct device *dev,
 
 	return dev->kind && dev->kind == device_kind_wanted(w, want, &ignored) &&
 	       has_address(dev, want->pci) && uuid_known(want->uuid) && uuid_known(dev->uuid) &&
-	       check(dev, want, &ignored) == 0 &&
+	       device_check_facts(dev, want, &ignored) == 0 &&
 	       device_function_check(w, dev->kind, dev->pci, want->function, false, &why,
 	                             &ignored) == 0 &&
 	       dev->kind->live(w, dev->pci, &why, &ignored) == 0;
@@ -333,7 +335,8 @@ int device_functions(const struct device_world *w, struct strs *ret, struct err 
 	return sysfs_list(dir, ret, err) < 0 ? -1 : 0;
 }
 
-static int count_vfs(const struct device_world *w, const char *pf, unsigned *ret, struct err *err)
+static int device_count_vfs(const struct device_world *w, const char *pf, unsigned *ret,
+                            struct err *err)
 {
 	char *dir AUTO(free) = pci_dir(w, pf);
 	struct strs names AUTO(strs_clear) = STRS_INIT;
@@ -360,7 +363,7 @@ static int count_of_kind(const struct device_world *w, const struct device_kind 
 
 		if (!device_kind_is_pf(w, kind, functions->v[i]))
 			continue;
-		if (count_vfs(w, functions->v[i], &vfs, err))
+		if (device_count_vfs(w, functions->v[i], &vfs, err))
 			return -1;
 		str_addf(&found, "%s%s with %u VFs", found.len ? ", " : "", functions->v[i], vfs);
 		*ret_n += vfs;

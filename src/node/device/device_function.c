@@ -80,8 +80,9 @@ static int check_hot_plugged(const struct device_world *w, const struct device_k
 	return check_slot(w, pci, proven, err);
 }
 
-static int check(const struct device_world *w, const struct device_kind *kind, const char *pci,
-                 enum device_function wanted, bool proven, struct str *why, struct err *err)
+static int device_function_check_type(const struct device_world *w, const struct device_kind *kind,
+                                      const char *pci, enum device_function wanted, bool proven,
+                                      struct str *why, struct err *err)
 {
 	char *dir AUTO(free) = pci_dir(w, pci);
 	char *pf AUTO(free) = NULL;
@@ -117,7 +118,7 @@ int device_function_check(const struct device_world *w, const struct device_kind
                           const char *pci, enum device_function wanted, bool proven,
                           struct str *why, struct err *err)
 {
-	int rc = check(w, kind, pci, wanted, proven, why, err);
+	int rc = device_function_check_type(w, kind, pci, wanted, proven, why, err);
 
 	if (rc < 0 && err->code == ERR_PRECONDITION)
 		metric_add(METRIC_REFUSALS, 1, LABELS("wrong function"));

@@ -197,8 +197,9 @@ static int report_absent_namespace(const struct nvme_namespaces *l, const char *
 	return DEVICE_ABSENT;
 }
 
-static int pick(const struct nvme_namespaces *l, const char *pci, const struct device_want *want,
-                const struct nvme_namespace **ret, struct str *why, struct err *err)
+static int nvme_pick(const struct nvme_namespaces *l, const char *pci,
+                     const struct device_want *want, const struct nvme_namespace **ret,
+                     struct str *why, struct err *err)
 {
 	const struct nvme_namespace *found = NULL;
 
@@ -251,8 +252,8 @@ static int recheck_namespace(const struct nvme_namespace *n, struct str *why,
 	return DEVICE_ABSENT;
 }
 
-static int find(const struct device_world *w, const char *pci, const struct device_want *want,
-                struct device *ret, struct str *why, struct err *err)
+static int nvme_find(const struct device_world *w, const char *pci, const struct device_want *want,
+                     struct device *ret, struct str *why, struct err *err)
 {
 	struct nvme_namespaces l AUTO(nvme_namespaces_clear) = { NULL, 0 };
 	const struct nvme_namespace *n = NULL;
@@ -262,7 +263,7 @@ static int find(const struct device_world *w, const char *pci, const struct devi
 	if (rc == DEVICE_NOT_LIVE)
 		return DEVICE_ABSENT;
 	if (!rc)
-		rc = pick(&l, pci, want, &n, why, err);
+		rc = nvme_pick(&l, pci, want, &n, why, err);
 	if (rc)
 		return rc;
 	rc = block_read(w, n->disk, &d, err);
@@ -282,14 +283,15 @@ static int find(const struct device_world *w, const char *pci, const struct devi
 	return 0;
 }
 
-static int live(const struct device_world *w, const char *pci, struct str *why, struct err *err)
+static int nvme_live(const struct device_world *w, const char *pci, struct str *why,
+                     struct err *err)
 {
 	struct nvme_namespaces ignored AUTO(nvme_namespaces_clear) = { NULL, 0 };
 
 	return list_namespaces(w, pci, &ignored, why, err);
 }
 
-static struct pci_match functions(const struct device_world *w)
+static struct pci_match nvme_functions(const struct device_world *w)
 {
 	return (struct pci_match) {
 		.class_code = 0x0108,
@@ -308,10 +310,10 @@ const struct device_kind device_kind_nvme = {
 	.sriov_advice = "turn it on in the host's firmware and give the DPU's function VFs "
 			"(NVME_EMULATION_NUM_VF), or start with --node-nvme-create-vfs=false where "
 			"all volumes are hot-plugged",
-	.functions = functions,
+	.functions = nvme_functions,
 	.check_want = check_want,
-	.find = find,
-	.live = live,
+	.find = nvme_find,
+	.live = nvme_live,
 	.list = list_disks,
 	.hold = device_hold_disks,
 	.is_path_of = is_path_of,

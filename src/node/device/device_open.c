@@ -62,7 +62,7 @@ static char *mount_of(int fd)
 	return mount_point(mountinfo, stx.stx_mnt_id);
 }
 
-static int check_mount(const struct device *dev, int fd, struct err *err)
+static int device_open_check_mount(const struct device *dev, int fd, struct err *err)
 {
 	char *mount AUTO(free) = NULL;
 	struct statvfs vfs;
@@ -161,7 +161,7 @@ static int open_node(const struct device *dev, int flags, int *ret_fd, struct er
 
 	if (node < 0)
 		return refuse_open(dev, errno, err);
-	if (check_node(dev, node, err) || check_mount(dev, node, err))
+	if (check_node(dev, node, err) || device_open_check_mount(dev, node, err))
 		return -1;
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", node);
 	fd = open(self, flags | O_NONBLOCK | O_CLOEXEC);

@@ -62,8 +62,8 @@ static enum device_state state_of(const struct device_world *w, const struct dev
 }
 
 /* A link of the PF for each VF, "virtfn0". */
-static int count_vfs(const struct device_world *w, const struct device_kind *kind, const char *pf,
-                     unsigned counts[DEVICE_STATES], struct err *err)
+static int device_states_count_vfs(const struct device_world *w, const struct device_kind *kind,
+                                   const char *pf, unsigned counts[DEVICE_STATES], struct err *err)
 {
 	char *dir AUTO(free) = pci_dir(w, pf);
 	struct strs names AUTO(strs_clear) = STRS_INIT;
@@ -120,7 +120,8 @@ int device_count_states(const struct device_world *w, struct device_states *ret,
 	for (size_t i = 0; i < functions.n; i++) {
 		const struct device_kind *kind = device_kind_of_pf(w, functions.v[i]);
 
-		if (kind && kind->sriov_advice && count_vfs(w, kind, functions.v[i], ret->vfs, err))
+		if (kind && kind->sriov_advice &&
+		    device_states_count_vfs(w, kind, functions.v[i], ret->vfs, err))
 			return err_wrap(err, "count the VFs of %s by their state", functions.v[i]);
 	}
 	for (size_t i = 0; i < slots.n; i++)

@@ -18,7 +18,7 @@ static bool same_function(const struct device_user *a, const struct device_user 
 	return a != b && str_eq(a->pci, b->pci) && str_eq(a->sysfs, b->sysfs);
 }
 
-static void unlink_locked(struct device_user *u)
+static void device_users_unlink_locked(struct device_user *u)
 {
 	struct device_user **p = &users;
 
@@ -81,7 +81,7 @@ void device_user_succeed(struct device_user *u)
 	for (struct device_user *other = users; other; other = other->next)
 		if (same_function(other, u))
 			other->in_use = true;
-	unlink_locked(u);
+	device_users_unlink_locked(u);
 }
 
 /*
@@ -111,7 +111,7 @@ bool device_user_fail(struct device_user *u)
 	}
 	if (*u->change.pci && !u->in_use)
 		hand_over_locked(u, other);
-	unlink_locked(u);
+	device_users_unlink_locked(u);
 	return false;
 }
 
@@ -119,5 +119,5 @@ void device_user_left(struct device_user *u)
 {
 	WITH_LOCK(&lock);
 	assert(u->leaving);
-	unlink_locked(u);
+	device_users_unlink_locked(u);
 }

@@ -388,8 +388,9 @@ static int check_alone(const struct device_world *w, const char *own, bool *ret_
 	return 0;
 }
 
-static int find(const struct device_world *w, const char *pci, const struct device_want *want,
-                struct device *ret, struct str *why, struct err *err)
+static int virtiofs_find(const struct device_world *w, const char *pci,
+                         const struct device_want *want, struct device *ret, struct str *why,
+                         struct err *err)
 {
 	struct device d = { .kind = NULL };
 	char *name AUTO(free) = NULL;
@@ -414,7 +415,8 @@ static int find(const struct device_world *w, const char *pci, const struct devi
 	return rc;
 }
 
-static int live(const struct device_world *w, const char *pci, struct str *why, struct err *err)
+static int virtiofs_live(const struct device_world *w, const char *pci, struct str *why,
+                         struct err *err)
 {
 	char *name AUTO(free) = NULL;
 	int rc = find_virtio(w, pci, &name, why, err);
@@ -454,8 +456,9 @@ static int known_tag(const struct device_world *w, const char *pci, const char *
  * another program from mounting the tag right after this; but only this driver is told the tags of
  * the functions that it binds, and it works on a volume in one call at a time.
  */
-static int hold(const struct device_kind *kind, const struct device_world *w, const char *pci,
-                const struct device *only, struct device_hold *ret, struct err *err)
+static int virtiofs_hold(const struct device_kind *kind, const struct device_world *w,
+                         const char *pci, const struct device *only, struct device_hold *ret,
+                         struct err *err)
 {
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 
@@ -480,7 +483,7 @@ static int hold(const struct device_kind *kind, const struct device_world *w, co
 	return 0;
 }
 
-static struct pci_match functions(const struct device_world *w)
+static struct pci_match virtiofs_functions(const struct device_world *w)
 {
 	/* QEMU's, and the standard's, beside the DPU's own vendor. */
 	return (struct pci_match) {
@@ -506,7 +509,7 @@ static bool is_being_removed(const struct device_world *w, const char *pci)
 	uint32_t class_bits;
 
 	return !sysfs_attr_hex(dir, "class", &class_bits, &ignored) &&
-	       class_bits >> 8 == functions(w).class_code &&
+	       class_bits >> 8 == virtiofs_functions(w).class_code &&
 	       pci_driver(w, pci, &driver, &ignored) == PCI_ABSENT &&
 	       !list_virtio(w, pci, &names, &ignored) && names.n;
 }
@@ -545,11 +548,11 @@ const struct device_kind device_kind_virtiofs = {
 	.emulation = EMULATION_VIRTIOFS,
 	.driver = PCI_DRIVER,
 	.subsystems = subsystems,
-	.functions = functions,
+	.functions = virtiofs_functions,
 	.check_want = check_want,
 	.check_unbound = check_unbound,
-	.find = find,
+	.find = virtiofs_find,
 	.complete = complete,
-	.live = live,
-	.hold = hold,
+	.live = virtiofs_live,
+	.hold = virtiofs_hold,
 };

@@ -75,7 +75,7 @@ static void add_stays(struct err *err, const struct pci_change *c, const struct 
 }
 
 /* Undoes what was changed; appends to *err what could not be undone. */
-static void give_back(struct wait *w, struct err *err)
+static void device_wait_give_back(struct wait *w, struct err *err)
 {
 	struct device_hold held AUTO(device_hold_release) = { .n = 0 };
 	const struct device_kind *kind = w->sight.kind;
@@ -96,7 +96,7 @@ static void give_back(struct wait *w, struct err *err)
 static int fail(struct wait *w, struct err *err)
 {
 	if (device_user_fail(&w->user)) {
-		give_back(w, err);
+		device_wait_give_back(w, err);
 		device_user_left(&w->user);
 	}
 	return str_empty(w->want->volume_id) ? -1 : err_wrap(err, "volume %s", w->want->volume_id);

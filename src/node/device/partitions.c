@@ -18,7 +18,7 @@
 #define PARTITIONS_MAX (8 * 1024 * 1024) /* bytes of the list; a line has about 30 */
 
 /* One line: "major minor #blocks name". False: it is the header or an empty line. */
-static bool read_line(const char *line, struct partition *ret)
+static bool partitions_parse_line(const char *line, struct partition *ret)
 {
 	unsigned major_no, minor_no;
 	char copy[160];
@@ -30,7 +30,7 @@ static bool read_line(const char *line, struct partition *ret)
 	return true;
 }
 
-static const char *next_line(const char *line)
+static const char *next_partition_line(const char *line)
 {
 	line += strcspn(line, "\n");
 	return line + (*line == '\n');
@@ -52,8 +52,8 @@ static void add_partitions(const char *text, const char *disk, struct partitions
 {
 	struct partition p;
 
-	for (const char *line = text; *line; line = next_line(line)) {
-		if (!read_line(line, &p) || !is_partition_of(p.name, disk))
+	for (const char *line = text; *line; line = next_partition_line(line)) {
+		if (!partitions_parse_line(line, &p) || !is_partition_of(p.name, disk))
 			continue;
 		ret->v = xrealloc(ret->v, (ret->n + 1) * sizeof(*ret->v));
 		ret->v[ret->n++] = p;
@@ -72,8 +72,8 @@ int partitions_read(const char *proc_root, dev_t disk, struct partitions *ret, s
 		err_clear(err); /* a kernel without partitions */
 		return 0;
 	}
-	for (const char *line = text; *line; line = next_line(line))
-		if (read_line(line, &p) && p.devno == disk) {
+	for (const char *line = text; *line; line = next_partition_line(line))
+		if (partitions_parse_line(line, &p) && p.devno == disk) {
 			add_partitions(text, p.name, ret);
 			break;
 		}

@@ -110,7 +110,8 @@ static int read_id(const char *dir, const char *name, char ret[9], struct err *e
 	return rc;
 }
 
-static int check_device(const char *pci, const char *dir, const char *accepted, struct err *err)
+static int pci_check_device_id(const char *pci, const char *dir, const char *accepted,
+                               struct err *err)
 {
 	char device[9];
 	int rc = accepted ? read_id(dir, "device", device, err) : 0;
@@ -142,7 +143,7 @@ static int check_kind(const char *pci, const char *dir, const struct pci_match *
 			"driver, left alone",
 			pci, class_bits, match->class_code);
 	if (strs_has(match->vendors, vendor) || str_eq(match->other_vendor, vendor))
-		return check_device(pci, dir, match->device_id, err);
+		return pci_check_device_id(pci, dir, match->device_id, err);
 	accepted = strs_join(match->vendors, ", ");
 	return err_set(err, ERR_PRECONDITION,
 	               "PCI function %s is of vendor %s, accepted are: %s%s%s; left alone", pci,

@@ -164,8 +164,8 @@ static void note_failure(int e, const char *what, const struct pci_change *c, st
 		err_sys(err, e, "restore %s of PCI function %s", what, c->pci);
 }
 
-static int give_back(const struct device_world *w, const struct pci_change *c, bool unbind,
-                     struct err *err)
+static int pci_driver_give_back(const struct device_world *w, const struct pci_change *c,
+                                bool unbind, struct err *err)
 {
 	char *holder AUTO(free) = NULL;
 	struct err failed = ERR_INIT;
@@ -275,8 +275,8 @@ static int write_changes(const struct device_world *w, struct pci_change *c, con
 	return e;
 }
 
-static int give(const struct device_world *w, const char *pci, const char *driver,
-                struct pci_change *ret, struct str *why, struct err *err)
+static int pci_driver_give(const struct device_world *w, const char *pci, const char *driver,
+                           struct pci_change *ret, struct str *why, struct err *err)
 {
 	char parked_by[PCI_DRIVER_NAME_MAX] = "";
 	struct pci_change c = { 0 };
@@ -300,7 +300,7 @@ static int give(const struct device_world *w, const char *pci, const char *drive
 		return 0;
 	}
 	rc = write_failed(e, what, pci, driver, why, err);
-	if (give_back(w, &c, false, &undo) && rc < 0)
+	if (pci_driver_give_back(w, &c, false, &undo) && rc < 0)
 		return err_wrap(err, "%s", undo.msg);
 	/* What could not be restored now is restored with the next attempt. */
 	if (undo.code)
@@ -316,7 +316,7 @@ int pci_give(const struct device_world *w, const char *pci, const char *driver,
 
 	if (turn_begin(&turn, w, pci, driver, err))
 		return -1;
-	rc = give(w, pci, driver, ret, why, err);
+	rc = pci_driver_give(w, pci, driver, ret, why, err);
 	turn_end(&turn);
 	return rc;
 }
@@ -332,15 +332,15 @@ int pci_give_back(const struct device_world *w, const struct pci_change *c, bool
 	assert(*c->driver);
 	if (turn_begin(&turn, w, c->pci, c->driver, err))
 		return -1;
-	rc = give_back(w, c, unbind, err);
+	rc = pci_driver_give_back(w, c, unbind, err);
 	turn_end(&turn);
 	return rc;
 }
 
 /* ---- forget ---- */
 
-static int forget(const struct device_world *w, const char *pci, const char *driver,
-                  struct err *err)
+static int pci_driver_forget(const struct device_world *w, const char *pci, const char *driver,
+                             struct err *err)
 {
 	char now[PCI_DRIVER_NAME_MAX];
 	int rc = read_override(w, pci, now, err), e;
@@ -363,7 +363,7 @@ int pci_forget(const struct device_world *w, const char *pci, const char *driver
 
 	if (turn_begin(&turn, w, pci, driver, err))
 		return -1;
-	rc = forget(w, pci, driver, err);
+	rc = pci_driver_forget(w, pci, driver, err);
 	turn_end(&turn);
 	return rc;
 }

@@ -100,7 +100,7 @@ bool uevent_matters(const char *msg, size_t n, const char *const *subsystems)
 }
 
 /* Empties the socket; true when anything in it matters. */
-static bool drain(struct uevent *u)
+static bool uevent_drain(struct uevent *u)
 {
 	bool matters = false;
 	char msg[MESSAGE_MAX];
@@ -140,7 +140,7 @@ static bool wait_uncancelled(struct uevent *u, struct deadline until)
 			return false;
 		if (fds[1].revents)
 			return false;
-		if (fds[0].revents && drain(u))
+		if (fds[0].revents && uevent_drain(u))
 			return true;
 	}
 	return false;

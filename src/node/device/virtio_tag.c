@@ -132,7 +132,7 @@ bool virtio_find_config(const uint8_t *config, size_t n, struct virtio_cap_windo
 /* How long another reader may take; it needs well below one millisecond on most devices. */
 enum { LOCK_TRIES = 50, LOCK_PAUSE_MS = 10 };
 
-static int put(int fd, unsigned at, const uint8_t *bytes, size_t n)
+static int config_write(int fd, unsigned at, const uint8_t *bytes, size_t n)
 {
 	ssize_t done = pwrite(fd, bytes, n, (off_t)at);
 
@@ -141,7 +141,7 @@ static int put(int fd, unsigned at, const uint8_t *bytes, size_t n)
 	return (size_t)done == n ? 0 : EIO;
 }
 
-static int get(int fd, unsigned at, uint8_t *bytes, size_t n)
+static int config_read(int fd, unsigned at, uint8_t *bytes, size_t n)
 {
 	ssize_t done = pread(fd, bytes, n, (off_t)at);
 
@@ -157,17 +157,17 @@ static int read_through(int fd, const struct virtio_cap_window *cap, uint32_t of
 	const uint8_t at[4] = { (uint8_t)offset, (uint8_t)(offset >> 8), (uint8_t)(offset >> 16),
 		                (uint8_t)(offset >> 24) };
 	uint8_t then[4];
-	int e = put(fd, cap->window + CAP_BAR, &bar, 1);
+	int e = config_write(fd, cap->window + CAP_BAR, &bar, 1);
 
 	if (!e)
-		e = put(fd, cap->window + CAP_LENGTH, four, 4);
+		e = config_write(fd, cap->window + CAP_LENGTH, four, 4);
 	if (!e)
-		e = put(fd, cap->window + CAP_OFFSET, at, 4);
+		e = config_write(fd, cap->window + CAP_OFFSET, at, 4);
 	if (!e)
-		e = get(fd, cap->window + CAP_DATA, ret, 4);
+		e = config_read(fd, cap->window + CAP_DATA, ret, 4);
 	/* A program that knows nothing of the lock may have used the window, too. */
 	if (!e)
-		e = get(fd, cap->window + CAP_OFFSET, then, 4);
+		e = config_read(fd, cap->window + CAP_OFFSET, then, 4);
 	return e ? e : memcmp(at, then, 4) ? EBUSY : 0;
 }
 

@@ -135,8 +135,8 @@ static struct disk_record record_of(const struct check_request *r)
 	};
 }
 
-static int run_job(struct node *n, const struct check_request *r, const char *why, bool whole,
-                   struct deadline d, struct err *err)
+static int check_run_job(struct node *n, const struct check_request *r, const char *why, bool whole,
+                         struct deadline d, struct err *err)
 {
 	const struct disk_record record = record_of(r);
 	struct checking *c;
@@ -196,5 +196,5 @@ int check_filesystem(struct node *n, const struct check_request *r, struct deadl
 	if (device_check_unused(dev, err))
 		return err_wrap(err, "the %s on %s asks for a check (%s)", r->fs->type, dev->path,
 		                why);
-	return run_job(n, r, why, rc == 0, d, err);
+	return check_run_job(n, r, why, rc == 0, d, err);
 }

@@ -321,8 +321,8 @@ static int formatting_run(void *arg, struct err *err)
 	return 0;
 }
 
-static int run_job(const struct format_plan *p, bool again, struct deadline d, struct fsprobe *ret,
-                   struct err *err)
+static int format_run_job(const struct format_plan *p, bool again, struct deadline d,
+                          struct fsprobe *ret, struct err *err)
 {
 	const struct format_request *r = p->r;
 	const struct disk_record record = record_of(p);
@@ -388,7 +388,7 @@ static int format(const struct format_plan *p, struct deadline d, struct fsprobe
 	}
 	if (mkfs_check(p->fs_type, r->dev->size, &r->params->mkfs, err))
 		return -1;
-	return run_job(p, rc == 0, d, ret, err);
+	return format_run_job(p, rc == 0, d, ret, err);
 }
 
 /* The device has a filesystem: is it one that the volume wants? */

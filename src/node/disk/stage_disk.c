@@ -42,7 +42,7 @@
 #define GROW_SLACK (16ULL * 1024 * 1024)
 
 /* Right before the disk is mounted or bound: its user may then write to it. */
-static int hand_out(const struct staging *s, struct err *err)
+static int stage_disk_hand_out(const struct staging *s, struct err *err)
 {
 	if (disk_records_end(s->node, s->r->volume_id, &s->dev, s->diskseq, s->read_only, err))
 		return -1;
@@ -134,7 +134,7 @@ static void warn_of_journal(const struct staging *s, const char *fs_type)
 		        s->r->volume_id);
 }
 
-static void mount_options(const struct staging *s, const char *fs_type, struct strs *ret)
+static void stage_disk_mount_options(const struct staging *s, const char *fs_type, struct strs *ret)
 {
 	const char *no_replay = must_not_replay(s) ? no_replay_option(fs_type) : NULL;
 
@@ -159,7 +159,7 @@ static void mount_options(const struct staging *s, const char *fs_type, struct s
  * While somebody holds the filesystem by an earlier mount, also one that no table shows any more,
  * mount(2) shows the same one again and drops the flags that it was not mounted with.
  */
-static int check_flags(const struct staging *s, const struct mount *m, struct err *err)
+static int stage_disk_check_flags(const struct staging *s, const struct mount *m, struct err *err)
 {
 	const struct mount_asked asked = {
 		.flags = &s->flags,
@@ -182,8 +182,8 @@ static int check_flags(const struct staging *s, const struct mount *m, struct er
  * While a mount that no table shows holds the filesystem, mount(2) shows the same one again, with
  * its fault. A freeze that has outlived the filesystem's last mount here can be ended only now.
  */
-static int check_use(const struct staging *s, const struct mount_table *t,
-                     const struct mountpoint *p, struct err *err)
+static int stage_disk_check_use(const struct staging *s, const struct mount_table *t,
+                                const struct mountpoint *p, struct err *err)
 {
 	enum guard_ask ask = s->read_only ? GUARD_READ : GUARD_COMMIT;
 	struct err ignored = ERR_INIT;
@@ -196,8 +196,8 @@ static int check_use(const struct staging *s, const struct mount_table *t,
 }
 
 /* After mount(2): is it this disk that is mounted there, and as it was wanted? */
-static int check_result(const struct staging *s, const char *fs_type, const struct strs *options,
-                        struct err *err)
+static int stage_disk_check_result(const struct staging *s, const char *fs_type,
+                                   const struct strs *options, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
@@ -217,20 +217,20 @@ static int check_result(const struct staging *s, const char *fs_type, const stru
 		return err_set(err, ERR_INTERNAL, "%s is mounted on %s as %s %s, not as %s %s",
 		               s->dev.path, s->path, m->fs_type, m->read_only ? "ro" : "rw",
 		               fs_type, s->read_only ? "ro" : "rw");
-	if (staged_check_context(options, m, err) || check_flags(s, m, err))
+	if (staged_check_context(options, m, err) || stage_disk_check_flags(s, m, err))
 		return -1;
 	rc = mountpoint_check_same(&p, &s->dev, err);
 	if (rc == MOUNTPOINT_DISK_GONE)
 		return err_set(err, ERR_UNAVAILABLE, "%s was mounted on %s and has gone since",
 		               s->dev.path, s->path);
-	return rc ? -1 : check_use(s, &t, &p, err);
+	return rc ? -1 : stage_disk_check_use(s, &t, &p, err);
 }
 
 /*
  * Grows a filesystem that is smaller than its disk (a restored or expanded volume). The data can be
  * used either way, so a failure is only logged; NodeExpandVolume reports it to the user.
  */
-static void grow(const struct staging *s, const struct fsprobe *fs, struct deadline d)
+static void stage_disk_grow(const struct staging *s, const struct fsprobe *fs, struct deadline d)
 {
 	struct err err = ERR_INIT;
 
@@ -290,17 +290,17 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 	    check_filesystem(s->node, &cr, d, err) ||
 	    mount_flags_check_for(&s->flags, fs.type, err))
 		return -1;
-	mount_options(s, fs.type, &options);
-	if (staging_make_point(s, err) || hand_out(s, err))
+	stage_disk_mount_options(s, fs.type, &options);
+	if (staging_make_point(s, err) || stage_disk_hand_out(s, err))
 		return -1;
 	if (mount_filesystem(s->dev.path, s->path, fs.type, &options, err))
 		return explain_blocks(s, &fs, err);
 	s->mounted = true;
 	kill_point("stage: filesystem mounted");
-	if (check_result(s, fs.type, &options, err))
+	if (stage_disk_check_result(s, fs.type, &options, err))
 		return -1;
 	kill_point("stage: mount looked at again");
-	grow(s, &fs, d);
+	stage_disk_grow(s, &fs, d);
 	return 0;
 }
 
@@ -333,7 +333,8 @@ static int stage_block(struct staging *s, struct deadline d, struct err *err)
 	 * switched.
 	 */
 	if (device_check_unused(&s->dev, err) || set_device_read_only(s, err) ||
-	    staging_make_point(s, err) || hand_out(s, err) || mount_bind(s->dev.path, s->path, err))
+	    staging_make_point(s, err) || stage_disk_hand_out(s, err) ||
+	    mount_bind(s->dev.path, s->path, err))
 		return -1;
 	s->mounted = true;
 	kill_point("stage: device bound");
@@ -391,7 +392,7 @@ static int stage_opened(struct staging *s, struct deadline d, struct err *err)
 		IGNORE_RESULT(orphan_tool_lock(s->node, &s->dev, s->fd, d, &locked));
 	rc = stage_disk_check(s, d, err);
 	if (rc == 0)
-		return hand_out(s, err);
+		return stage_disk_hand_out(s, err);
 	if (rc < 0 || staging_check_gate(s, err))
 		return -1;
 	if (locked.code) {

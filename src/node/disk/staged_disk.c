@@ -29,7 +29,8 @@ static int refuse_foreign_disk(const struct staged_want *w, const struct mountpo
 	return staged_refuse_foreign(w, p, wanted.ptr, err);
 }
 
-static int check_flags(const struct staged_want *w, const struct mountpoint *p, struct err *err)
+static int staged_disk_check_flags(const struct staged_want *w, const struct mountpoint *p,
+                                   struct err *err)
 {
 	struct mount_asked asked = { .flags = w->flags, .no_replay = w->no_replay };
 	int fd AUTO(fd) = -1;
@@ -76,10 +77,11 @@ static int unstage_stopped(const struct staged_want *w, struct err *err)
 }
 
 /* A filesystem of the right disk is mounted there. 0: as wanted; MOUNTPOINT_DISK_GONE. */
-static int check_same(const struct staged_want *w, const struct mountpoint *p, struct err *err)
+static int staged_disk_check_same(const struct staged_want *w, const struct mountpoint *p,
+                                  struct err *err)
 {
 	if (staged_check_read_only(w, p, err) || staged_check_context(w->flags, p->m, err) ||
-	    check_flags(w, p, err))
+	    staged_disk_check_flags(w, p, err))
 		return -1;
 	return mountpoint_check_same(p, w->dev, err);
 }
@@ -88,8 +90,8 @@ static int check_same(const struct staged_want *w, const struct mountpoint *p, s
  * Checks first whether the filesystem is usable: the mount options of one that has stopped do not
  * matter. A filesystem that is read-only by its own mount flag cannot be asked to write.
  */
-static int check_mounted(const struct staged_want *w, const struct mount_table *t,
-                         const struct mountpoint *p, bool *ret_stopped, struct err *err)
+static int staged_disk_check_mounted(const struct staged_want *w, const struct mount_table *t,
+                                     const struct mountpoint *p, bool *ret_stopped, struct err *err)
 {
 	bool write = !w->read_only && (!p->m->read_only || mount_turned_read_only(p->m));
 	int rc;
@@ -99,7 +101,7 @@ static int check_mounted(const struct staged_want *w, const struct mount_table *
 		               p->m->fs_type, w->r->cap.fs_type);
 	rc = fs_fault_probe(w->node, t, p, write ? GUARD_COMMIT : GUARD_READ, err);
 	if (rc == FS_FINE)
-		return check_same(w, p, err);
+		return staged_disk_check_same(w, p, err);
 	*ret_stopped = rc > 0 && fs_fault_needs_mount((enum fs_fault)rc);
 	return *ret_stopped ? -1 : err_wrap(err, "volume is staged, but cannot be used");
 }
@@ -153,7 +155,7 @@ int staged_disk_check(const struct staged_want *w, struct err *err)
 		               block ? "raw block" : "a filesystem");
 	} else {
 		rc = block ? staged_check_block(w, p.path, err)
-		           : check_mounted(w, w->mounts, &p, &stopped, err);
+		           : staged_disk_check_mounted(w, w->mounts, &p, &stopped, err);
 	}
 	if (stopped)
 		return unstage_stopped(w, err);

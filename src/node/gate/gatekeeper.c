@@ -340,7 +340,7 @@ static enum gate_state wait_for_work(struct gatekeeper *g, bool *ret_prepare, un
 	return g->state;
 }
 
-static void prepare(struct gatekeeper *g, unsigned epoch)
+static void gatekeeper_prepare(struct gatekeeper *g, unsigned epoch)
 {
 	enum gate_state before, now;
 	struct err err = ERR_INIT;
@@ -391,7 +391,7 @@ static void register_or_not(struct gatekeeper *g, enum gate_state state)
 	g->registered = wanted;
 }
 
-static void *run(void *arg)
+static void *gatekeeper_run(void *arg)
 {
 	struct gatekeeper *g = arg;
 	enum gate_state state;
@@ -401,7 +401,7 @@ static void *run(void *arg)
 	pthread_setname_np(pthread_self(), "gatekeeper");
 	while ((state = wait_for_work(g, &due, &epoch)) != GATE_STOPPED) {
 		if (due) {
-			prepare(g, epoch);
+			gatekeeper_prepare(g, epoch);
 			continue; /* the state is another one now */
 		}
 		g->o.serve(g->o.arg);
@@ -427,7 +427,7 @@ struct gatekeeper *gatekeeper_new(const struct gatekeeper_options *o)
 
 int gatekeeper_start(struct gatekeeper *g, struct err *err)
 {
-	int rc = pthread_create(&g->thread, NULL, run, g);
+	int rc = pthread_create(&g->thread, NULL, gatekeeper_run, g);
 
 	if (rc)
 		return err_sys(err, rc, "start the thread that keeps the gate");

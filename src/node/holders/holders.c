@@ -345,7 +345,7 @@ struct mount_line {
 };
 
 /* The caller frees ret->at. */
-static void read_line(const char *line, struct mount_line *ret)
+static void parse_mount_line(const char *line, struct mount_line *ret)
 {
 	char *copy AUTO(free) = xstrndup(line, strcspn(line, "\n")), *rest = copy;
 	const char *field[6] = { "", "", "", "", "", "" }, *tag;
@@ -365,7 +365,7 @@ static void read_line(const char *line, struct mount_line *ret)
 		ret->receives |= str_has_prefix(tag, "shared:") || str_has_prefix(tag, "master:");
 }
 
-static const char *next_line(const char *line)
+static const char *next_mount_line(const char *line)
 {
 	line += strcspn(line, "\n");
 	return line + (*line == '\n');
@@ -374,12 +374,12 @@ static const char *next_line(const char *line)
 /* True, too, when the parent is not in this table: it is not known then. */
 static bool parent_receives(const char *mountinfo, int parent)
 {
-	for (const char *line = mountinfo; *line; line = next_line(line)) {
+	for (const char *line = mountinfo; *line; line = next_mount_line(line)) {
 		struct mount_line m;
 
 		if (strtol(line, NULL, 10) != parent)
 			continue;
-		read_line(line, &m);
+		parse_mount_line(line, &m);
 		free(m.at);
 		return m.receives;
 	}
@@ -391,10 +391,10 @@ static char *find_mount(const struct walk *w, const char *mountinfo)
 {
 	const struct holders_query *q = w->q;
 
-	for (const char *line = mountinfo; *line; line = next_line(line)) {
+	for (const char *line = mountinfo; *line; line = next_mount_line(line)) {
 		struct mount_line m;
 
-		read_line(line, &m);
+		parse_mount_line(line, &m);
 		if ((is_disk(w, m.devno) || (q->fs && m.devno == q->fs)) &&
 		    (!q->captured || q->unshared || !parent_receives(mountinfo, m.parent)))
 			return m.at;

@@ -31,7 +31,7 @@ struct tidying {
 };
 
 /* Others stay while they can match a disk; those of tools are reported. */
-static bool is_outdated(void *arg, const char *name, const char *text)
+static bool recover_is_outdated(void *arg, const char *name, const char *text)
 {
 	const struct tidying *t = arg;
 	char *what AUTO(free) = disk_record_describe(name, text);
@@ -51,10 +51,10 @@ int node_recover_records(const struct node *n, struct str *did, struct strs *unf
 	struct tidying t = { n, unfinished };
 	int rc = 0;
 
-	if (state_file_tidy(n, STATE_DIR_JOBS, is_outdated, &t, did, &records))
+	if (state_file_tidy(n, STATE_DIR_JOBS, recover_is_outdated, &t, did, &records))
 		rc = -1;
 	t.unfinished = NULL;
-	if (state_file_tidy(n, STATE_DIR_UNSTAGING, is_outdated, &t, did,
+	if (state_file_tidy(n, STATE_DIR_UNSTAGING, recover_is_outdated, &t, did,
 	                    records.code ? &ignored : &records))
 		rc = -1;
 	if (state_file_make_spares(n, &full))

@@ -186,8 +186,8 @@ static const char *reason(struct str *output)
 }
 
 /* Runs a tool to its end. When it fails, the error has the reason that it printed. */
-static int run(const struct strs *argv, int fd, struct deadline d, const char *name,
-               struct err *err)
+static int mkfs_run_tool(const struct strs *argv, int fd, struct deadline d, const char *name,
+                         struct err *err)
 {
 	struct str output AUTO(str_clear) = STR_INIT(LIMIT_SPAWN_OUTPUT);
 	int rc = spawn_run_fd(argv, fd, d, &output, err);
@@ -210,7 +210,7 @@ int mkfs_run(const char *fs_type, const struct mkfs_params *params, int fd, cons
 		return -1;
 	if (build_argv(m, params, fd, &argv, err))
 		return -1;
-	return run(&argv, fd, deadline_never(), name, err);
+	return mkfs_run_tool(&argv, fd, deadline_never(), name, err);
 }
 
 int mkfs_forget_unfinished(int fd, const char *name, struct err *err)
@@ -245,5 +245,5 @@ int fs_grow(const char *fs_type, const char *device, const char *mounted_at, str
 		strs_add(&argv, str_eq(m->grow[i], "%d")   ? device
 		                : str_eq(m->grow[i], "%m") ? mounted_at
 		                                           : m->grow[i]);
-	return run(&argv, -1, d, mounted_at, err);
+	return mkfs_run_tool(&argv, -1, d, mounted_at, err);
 }

@@ -108,8 +108,8 @@ static int mount_explain(struct libmnt_context *cxt, int rc, const char *device,
 	return -1;
 }
 
-static int prepare(struct libmnt_context *cxt, const char *source, const char *target,
-                   const char *fs_type, const struct strs *options, struct err *err)
+static int mount_prepare(struct libmnt_context *cxt, const char *source, const char *target,
+                         const char *fs_type, const struct strs *options, struct err *err)
 {
 	char *list AUTO(free) = strs_join(options, ",");
 
@@ -135,7 +135,7 @@ int mount_filesystem(const char *device, const char *target, const char *fs_type
 
 	if (!cxt)
 		abort();
-	if (prepare(cxt, device, target, fs_type, options, err))
+	if (mount_prepare(cxt, device, target, fs_type, options, err))
 		return -1;
 	thread_rest(); /* it may hang */
 	rc = mnt_context_mount(cxt);
@@ -177,7 +177,7 @@ int mount_share(const char *tag, const char *target, const char *fs_type,
 
 	if (!cxt)
 		abort();
-	if (prepare(cxt, tag, target, fs_type, options, err))
+	if (mount_prepare(cxt, tag, target, fs_type, options, err))
 		return -1;
 	if (mnt_fs_get_tag(mnt_context_get_fs(cxt), &name, &value) == 0)
 		return err_set(err, ERR_INVALID,

@@ -15,7 +15,7 @@
 
 enum { EXT = 1, XFS = 2, BTRFS = 4, VIRTIOFS = 8, DISK = EXT | XFS | BTRFS, ANY = DISK | VIRTIOFS };
 
-static unsigned filesystem_of(const char *fs_type)
+static unsigned mount_flags_filesystem(const char *fs_type)
 {
 	static const struct {
 		const char *fs_type;
@@ -157,7 +157,8 @@ static bool is_allowed(const char *flag, unsigned filesystems)
 const char *mount_flags_listed(const char *fs_type)
 {
 	for (size_t i = 0; i < ARRAY_LEN(allowed_flags); i++)
-		if (allowed_flags[i].filesystems == (*fs_type ? filesystem_of(fs_type) : ANY))
+		if (allowed_flags[i].filesystems ==
+		    (*fs_type ? mount_flags_filesystem(fs_type) : ANY))
 			return allowed_flags[i].flags;
 	return "";
 }
@@ -211,7 +212,7 @@ static int check_flag(const char *flag, const char *fs_type, struct err *err)
 		return -1;
 	if (why)
 		return err_set(err, ERR_INVALID, "mount flag \"%s\" is refused: %s", flag, why);
-	if (is_allowed(flag, filesystem_of(fs_type)))
+	if (is_allowed(flag, mount_flags_filesystem(fs_type)))
 		return 0;
 	return err_set(err, ERR_INVALID,
 	               "mount flag \"%s\" is refused: it is none of those for %s "
@@ -259,7 +260,7 @@ int mount_flags_check_for(const struct strs *flags, const char *fs_type, struct 
 
 void mount_flags_add_safe(const char *fs_type, struct strs *flags)
 {
-	unsigned filesystem = filesystem_of(fs_type);
+	unsigned filesystem = mount_flags_filesystem(fs_type);
 	bool says_errors = false;
 
 	for (size_t i = 0; i < flags->n; i++)

@@ -32,7 +32,7 @@ static unsigned filesystem_of(const char *fs_type, const struct strs *flags)
 /* ---- lists of words ---- */
 
 /* Splits options of mountinfo at their commas; those within quotes are part of a word. */
-static void split(const char *options, struct strs *ret)
+static void mount_same_split(const char *options, struct strs *ret)
 {
 	const char *start = options;
 	bool quoted = false;
@@ -185,7 +185,7 @@ static const char *value_of(const struct strs *flags, const char *name)
 }
 
 /* "64k" as a number of bytes; false: it is none. */
-static bool size_of(const char *text, uint64_t *ret)
+static bool mount_same_size(const char *text, uint64_t *ret)
 {
 	static const char units[] = "kmg";
 	char *end = NULL;
@@ -231,7 +231,7 @@ static bool same_value(const char *name, const char *a, const char *b)
 
 	if (str_has_suffix(name, "context="))
 		return same_label(a, b);
-	if (size_of(a, &x) && size_of(b, &y))
+	if (mount_same_size(a, &x) && mount_same_size(b, &y))
 		return x == y;
 	return str_eq(a, b);
 }
@@ -275,7 +275,7 @@ static bool point_differs(const struct strs *flags, const struct mount *m, const
 {
 	struct strs shown AUTO(strs_clear) = STRS_INIT;
 
-	split(m->options, &shown);
+	mount_same_split(m->options, &shown);
 	for (size_t i = 0; i < ARRAY_LEN(point_rows); i++) {
 		const char *name = point_rows[i].shown;
 
@@ -307,7 +307,7 @@ bool mount_flags_differ(const struct mount_asked *asked, const struct mount *m, 
 	struct strs shown AUTO(strs_clear) = STRS_INIT;
 	unsigned fs = filesystem_of(m->fs_type, asked->flags);
 
-	split(m->fs_options, &shown);
+	mount_same_split(m->fs_options, &shown);
 	if (point_differs(asked->flags, m, what) || replay_differs(asked, fs, &shown, what))
 		return true;
 	for (size_t i = 0; i < ARRAY_LEN(switches); i++) {

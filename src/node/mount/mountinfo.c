@@ -117,7 +117,7 @@ bool mount_has_shut_down(const struct mount *m)
 }
 
 /* False: it is no line of mountinfo. The strings of *m are parts of the line. */
-static bool parse_line(char *line, struct mount *m)
+static bool mountinfo_parse_line(char *line, struct mount *m)
 {
 	const char *word;
 
@@ -154,7 +154,7 @@ static size_t count_lines(const char *text)
  * A line that cannot be understood is fatal: it could be the one that says what is mounted here.
  * So is a last line without its end.
  */
-static bool parse_lines(char *text, size_t len, struct mount_table *t)
+static bool mountinfo_parse(char *text, size_t len, struct mount_table *t)
 {
 	if (strlen(text) != len || (len && text[len - 1] != '\n'))
 		return false;
@@ -162,7 +162,7 @@ static bool parse_lines(char *text, size_t len, struct mount_table *t)
 	while (*text) {
 		char *line = strsep(&text, "\n");
 
-		if (!parse_line(line, &t->v[t->n++]))
+		if (!mountinfo_parse_line(line, &t->v[t->n++]))
 			return false;
 	}
 	return true;
@@ -218,7 +218,7 @@ int mount_table_read(const char *proc_root, struct mount_table *ret, struct err 
 
 	if (file_read(path, LIMIT_MOUNTINFO, &t.text, &len, err))
 		return err_recode(err, err->sys ? ERR_UNAVAILABLE : ERR_INTERNAL);
-	if (!parse_lines(t.text, len, &t))
+	if (!mountinfo_parse(t.text, len, &t))
 		return err_set(err, ERR_INTERNAL, "read %s: it has a line that is no mountinfo",
 		               path);
 	sort_lines(&t);

@@ -95,7 +95,7 @@ static int check_tag(const struct staging *s, struct err *err)
 
 /* ---- the mount ---- */
 
-static void mount_options(const struct staging *s, struct strs *ret)
+static void stage_share_mount_options(const struct staging *s, struct strs *ret)
 {
 	for (size_t i = 0; i < s->flags.n; i++)
 		strs_add(ret, s->flags.v[i]);
@@ -118,7 +118,7 @@ static int mount_tag(struct staging *s, const struct strs *options, struct err *
 }
 
 /* While somebody holds the share by an earlier mount, it keeps the flags of that one. */
-static int check_flags(const struct staging *s, const struct mount *m, struct err *err)
+static int stage_share_check_flags(const struct staging *s, const struct mount *m, struct err *err)
 {
 	const struct mount_asked asked = { .flags = &s->flags };
 	const char *what;
@@ -150,7 +150,8 @@ static int check_claim(const struct staging *s, const struct mount_table *t, dev
 }
 
 /* After mount(2): is it this tag that is mounted there, and as it was wanted? */
-static int check_result(const struct staging *s, const struct strs *options, struct err *err)
+static int stage_share_check_result(const struct staging *s, const struct strs *options,
+                                    struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
@@ -173,7 +174,7 @@ static int check_result(const struct staging *s, const struct strs *options, str
 			"an earlier mount",
 			tag_of(s), s->path, p.m->read_only ? "only" : "write",
 			s->read_only ? "only" : "write");
-	if (staged_check_context(options, p.m, err) || check_flags(s, p.m, err))
+	if (staged_check_context(options, p.m, err) || stage_share_check_flags(s, p.m, err))
 		return -1;
 	rc = share_probe(s->node, p.disk, p.path, err);
 	if (rc == SHARE_DEAD)
@@ -189,12 +190,12 @@ static int mount_and_verify(struct staging *s, struct err *err)
 {
 	struct strs options AUTO(strs_clear) = STRS_INIT;
 
-	mount_options(s, &options);
+	stage_share_mount_options(s, &options);
 	if (staging_make_point(s, err) || mount_tag(s, &options, err))
 		return -1;
 	s->mounted = true;
 	kill_point("stage: share mounted");
-	if (check_result(s, &options, err))
+	if (stage_share_check_result(s, &options, err))
 		return -1;
 	kill_point("stage: share looked at");
 	return 0;

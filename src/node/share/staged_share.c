@@ -49,7 +49,8 @@ int staged_share_check_same(const struct staged_want *w, const struct mountpoint
 }
 
 /* A share is mounted there. 0: as wanted; MOUNTPOINT_DISK_GONE: its device has gone. */
-static int check_mounted(const struct staged_want *w, const struct mountpoint *p, struct err *err)
+static int staged_share_check_mounted(const struct staged_want *w, const struct mountpoint *p,
+                                      struct err *err)
 {
 	const struct mount_asked asked = { .flags = w->flags };
 	int rc = share_probe(w->node, p->disk, p->path, err);
@@ -66,7 +67,8 @@ static int check_mounted(const struct staged_want *w, const struct mountpoint *p
 	return staged_share_check_same(w, p, err);
 }
 
-static int check_disk(const struct staged_want *w, const struct mountpoint *p, struct err *err)
+static int staged_share_check_disk(const struct staged_want *w, const struct mountpoint *p,
+                                   struct err *err)
 {
 	struct err ignored = ERR_INIT;
 	struct device dev;
@@ -87,11 +89,11 @@ int staged_share_check(const struct staged_want *w, struct err *err)
 	case MOUNTPOINT_NONE:
 		return STAGED_ABSENT;
 	case MOUNTPOINT_SHARE:
-		rc = check_mounted(w, &p, err);
+		rc = staged_share_check_mounted(w, &p, err);
 		break;
 	case MOUNTPOINT_FILESYSTEM:
 	case MOUNTPOINT_BLOCK:
-		rc = check_disk(w, &p, err);
+		rc = staged_share_check_disk(w, &p, err);
 		break;
 	case MOUNTPOINT_OTHER:
 	default:

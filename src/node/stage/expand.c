@@ -53,8 +53,8 @@ static const struct mount *find_writable_mount(const struct located *l)
 	return NULL;
 }
 
-static int grow(struct node *n, const struct expand_request *r, struct deadline d,
-                const struct located *l, struct err *err)
+static int expand_grow(struct node *n, const struct expand_request *r, struct deadline d,
+                       const struct located *l, struct err *err)
 {
 	const struct mount *m = find_writable_mount(l);
 
@@ -77,7 +77,7 @@ static int expand(struct node *n, const struct expand_request *r, struct deadlin
 	if (l->mountpoint.kind == MOUNTPOINT_BLOCK)
 		return 0;
 	kill_point("expand: device is large enough");
-	return grow(n, r, d, l, err);
+	return expand_grow(n, r, d, l, err);
 }
 
 int node_expand(struct node *n, const struct expand_request *r, struct deadline d,

@@ -84,7 +84,7 @@ static int check_staged(struct publishing *p, struct err *err)
 }
 
 /* An earlier version of the driver may have staged it without these checks. */
-static int hand_out(const struct publishing *p, struct err *err)
+static int publish_hand_out(const struct publishing *p, struct err *err)
 {
 	bool share = p->staged.kind == MOUNTPOINT_SHARE;
 	const struct claim claim = {
@@ -107,7 +107,7 @@ static int hand_out(const struct publishing *p, struct err *err)
  * A pod that is to write gets neither a read-only mount nor a filesystem that takes no writes. A
  * reader gets any filesystem that can be read. A device node has no such state of its own.
  */
-static int check_use(struct publishing *p, struct err *err)
+static int publish_check_use(struct publishing *p, struct err *err)
 {
 	const struct mount *m = p->staged.m;
 	int rc;
@@ -212,7 +212,7 @@ static int refuse_replaced_disk(const struct publishing *p, const char *path, st
 	               major(p->staged.disk), minor(p->staged.disk), path);
 }
 
-static int check_result(const struct publishing *p, const char *path, struct err *err)
+static int publish_check_result(const struct publishing *p, const char *path, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct mountpoint now AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
@@ -301,7 +301,7 @@ static int bind_at(const struct publishing *p, const char *path, struct err *err
 	if (rc)
 		return -1;
 	kill_point("publish: bound");
-	if (checked || check_result(p, path, err) == 0)
+	if (checked || publish_check_result(p, path, err) == 0)
 		return 0;
 	IGNORE_RESULT(mount_remove(path, true, &ignored));
 	return -1;
@@ -337,7 +337,7 @@ static int publish(struct publishing *p, struct err *err)
 	    mountpoint_read_staged(p->table, p->r->staging_path, p->r->volume_id, &p->staged,
 	                           err) ||
 	    mountpoint_read(p->table, p->r->target_path, &p->target, err) ||
-	    check_staged_type(p, err) || check_staged(p, err) || check_use(p, err))
+	    check_staged_type(p, err) || check_staged(p, err) || publish_check_use(p, err))
 		return -1;
 	rc = check_target(p, err);
 	/*
@@ -346,7 +346,7 @@ static int publish(struct publishing *p, struct err *err)
 	 */
 	if (rc != TARGET_FREE)
 		return rc;
-	return check_single_pod(p, err) || hand_out(p, err) ? -1 : make_and_bind(p, err);
+	return check_single_pod(p, err) || publish_hand_out(p, err) ? -1 : make_and_bind(p, err);
 }
 
 /* A volume with the mount flag "ro" is staged read-only. The flags were checked at the stage. */

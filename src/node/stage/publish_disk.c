@@ -10,8 +10,9 @@
 #include "common/cleanup.h"
 
 /* Is the disk that is staged the one that the publish context leads to? */
-static int check_wanted(const struct node *n, const struct publish_request *r,
-                        const struct mountpoint *p, struct device *dev, struct err *err)
+static int publish_disk_check_wanted(const struct node *n, const struct publish_request *r,
+                                     const struct mountpoint *p, struct device *dev,
+                                     struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(400);
 	int rc = device_find(&n->o.world, r->want, dev, &why, err);
@@ -43,7 +44,7 @@ int publish_check_disk(const struct node *n, const struct publish_request *r,
 		               "it was detached while in use",
 		               p->path, major(p->shown), minor(p->shown));
 	if (r->want && !device_is_surely(&n->o.world, ret, r->want) &&
-	    check_wanted(n, r, p, ret, err))
+	    publish_disk_check_wanted(n, r, p, ret, err))
 		return -1;
 	rc = mountpoint_check_same(p, ret, err);
 	if (rc == MOUNTPOINT_DISK_GONE)

@@ -9,8 +9,8 @@
 #include "common/cleanup.h"
 #include "node/target/share.h"
 
-static int check_wanted(const struct node *n, const struct publish_request *r,
-                        const struct mountpoint *p, struct err *err)
+static int publish_share_check_wanted(const struct node *n, const struct publish_request *r,
+                                      const struct mountpoint *p, struct err *err)
 {
 	struct str why AUTO(str_clear) = STR_INIT(400);
 	struct device dev;
@@ -39,5 +39,5 @@ int publish_check_share(const struct node *n, const struct publish_request *r,
 		               "gone: end all pods of the volume on this node, then it is unstaged "
 		               "and staged anew",
 		               p->path);
-	return r->want ? check_wanted(n, r, p, err) : 0;
+	return r->want ? publish_share_check_wanted(n, r, p, err) : 0;
 }

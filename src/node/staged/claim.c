@@ -231,7 +231,7 @@ static int refuse_claimed(const struct claiming *g, const struct mount *m,
 
 /* ---- the comparison ---- */
 
-static int check_mount(const struct claiming *g, const struct mount *m, struct err *err)
+static int claim_check_mount(const struct claiming *g, const struct mount *m, struct err *err)
 {
 	struct kubelet_volume_dir k AUTO(kubelet_volume_dir_clear) = { .since = -1 };
 	int rc;
@@ -290,7 +290,7 @@ int claim_check(const struct claim *c, const struct mount_table *t, struct err *
 	else if (add_disk(&g, c->dev, err))
 		return err_recode(err, ERR_UNAVAILABLE);
 	for (size_t i = 0; i < t->n; i++)
-		if (check_mount(&g, &t->v[i], err))
+		if (claim_check_mount(&g, &t->v[i], err))
 			return -1;
 	return c->dev && !c->staged ? claim_check_unstaging(c, err) : 0;
 }

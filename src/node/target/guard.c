@@ -228,7 +228,7 @@ static bool hangs_as(enum guard_ask ask, enum guard_ask that)
 	return ask == that || (is_write(ask) && (is_write(that) || that == GUARD_READ));
 }
 
-static void unlink_locked(struct guard *g, struct guard_probe *l)
+static void guard_unlink_locked(struct guard *g, struct guard_probe *l)
 {
 	assert_locked(&g->lock);
 	for (struct guard_probe **p = &g->probes; *p; p = &(*p)->next)
@@ -267,7 +267,7 @@ static void guard_helper(void *box)
 	l->done = true;
 	if (l->hung)
 		count_hung_locked(l->guard, l, -1);
-	unlink_locked(l->guard, l);
+	guard_unlink_locked(l->guard, l);
 }
 
 static void guard_probe_free(void *box)

@@ -69,7 +69,7 @@ static void read_vol_data(const char *dir, const char *driver, struct kubelet_vo
 /* ---- names ---- */
 
 /* The parts of a relative path; false: there are more than `PARTS_MAX`. */
-static bool split(const char *path, struct strs *ret)
+static bool kubelet_split(const char *path, struct strs *ret)
 {
 	while (*path) {
 		size_t n = strcspn(path, "/");
@@ -138,7 +138,8 @@ void kubelet_volume_dir_read(const char *kubelet_dir, const char *driver, const 
 	*ret = (struct kubelet_volume_dir) { .since = -1 };
 	while (n && kubelet_dir[n - 1] == '/')
 		n--;
-	if (strncmp(path, kubelet_dir, n) != 0 || path[n] != '/' || !split(path + n + 1, &parts))
+	if (strncmp(path, kubelet_dir, n) != 0 || path[n] != '/' ||
+	    !kubelet_split(path + n + 1, &parts))
 		return;
 	if (is(&parts, 0, "pods")) {
 		read_pod_dir(kubelet_dir, driver, &parts, ret);

@@ -82,7 +82,7 @@ static int clear_path(const struct node *n, const char *path, struct err *err)
 	}
 }
 
-static int read_devno(const struct node *n, const char *path, dev_t *ret, struct err *err)
+static int share_read_devno(const struct node *n, const char *path, dev_t *ret, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	const struct mount *m;
@@ -144,7 +144,7 @@ static int share_probe_at(const struct node *n, const char *path, const char *ta
 	if (rc)
 		return rc < 0 ? -1 : SHARE_NO_TAG;
 	kill_point("look at a tag: mounted");
-	rc = read_devno(n, path, ret, err);
+	rc = share_read_devno(n, path, ret, err);
 	if (clear_path(n, path, rc ? &ignored : err))
 		rc = -1;
 	return rc;

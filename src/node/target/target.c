@@ -55,7 +55,7 @@ static int make_dirs(const char *path, unsigned *made, struct err *err)
 	return 0;
 }
 
-static int make_file(const char *path, unsigned *made, struct err *err)
+static int target_make_file(const char *path, unsigned *made, struct err *err)
 {
 	char *copy AUTO(free) = xstrdup(path);
 	int fd;
@@ -73,7 +73,8 @@ static int make_file(const char *path, unsigned *made, struct err *err)
 int target_make(const char *path, enum target_kind kind, unsigned *ret_made, struct err *err)
 {
 	unsigned made = 0;
-	int rc = kind == TARGET_DIR ? make_dirs(path, &made, err) : make_file(path, &made, err);
+	int rc = kind == TARGET_DIR ? make_dirs(path, &made, err)
+	                            : target_make_file(path, &made, err);
 
 	if (!rc)
 		rc = check_existing(path, kind, err);
