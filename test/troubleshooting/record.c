@@ -29,8 +29,8 @@ int __real_volume_health(const struct controller *c, const char *id, struct dead
                          struct arena *arena, struct volume_health *ret, struct err *err);
 
 void __real_holders_find(const struct holders_query *q, struct deadline d, struct holders *ret);
-void __real_holders_say(const struct holders *h, const struct holders_query *q, const char *device,
-                        struct str *text);
+void __real_holders_describe(const struct holders *h, const struct holders_query *q,
+                             const char *device, struct str *text);
 
 int __wrap_err_set(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_(3, 4);
 int __wrap_err_sys(struct err *err, int errnum, const char *fmt, ...) PRINTF_(3, 4);
@@ -41,8 +41,8 @@ int __wrap_node_storage_health(struct node *n, struct health *ret, struct err *e
 int __wrap_volume_health(const struct controller *c, const char *id, struct deadline d,
                          struct arena *arena, struct volume_health *ret, struct err *err);
 void __wrap_holders_find(const struct holders_query *q, struct deadline d, struct holders *ret);
-void __wrap_holders_say(const struct holders *h, const struct holders_query *q, const char *device,
-                        struct str *text);
+void __wrap_holders_describe(const struct holders *h, const struct holders_query *q,
+                             const char *device, struct str *text);
 
 static void record(const char *code, const char *text)
 {
@@ -153,10 +153,10 @@ void __wrap_holders_find(const struct holders_query *q, struct deadline d, struc
 		record("", ret->first.v[i]);
 }
 
-void __wrap_holders_say(const struct holders *h, const struct holders_query *q, const char *device,
-                        struct str *text)
+void __wrap_holders_describe(const struct holders *h, const struct holders_query *q,
+                             const char *device, struct str *text)
 {
-	__real_holders_say(h, q, device, text);
+	__real_holders_describe(h, q, device, text);
 	record("", text->ptr);
 }
 

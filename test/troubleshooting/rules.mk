@@ -1,7 +1,7 @@
 # Programs of the unit tests, linked so that each error text and log line is written down (record.c). rows.txt names the tests.
 comma := ,
 TROUBLE_BINS := $(patsubst %,$(OUT)/test/troubleshooting/%,$(shell sed -nE 's/^[^\#].* \| unit ([^:]+):.*/\1/p' test/troubleshooting/rows.txt | sort -u))
-TROUBLE_WRAP := $(patsubst %,-Wl$(comma)--wrap=%,err_set err_sys err_wrap node_volume_health node_storage_health volume_health holders_find holders_say log_redirect)
+TROUBLE_WRAP := $(patsubst %,-Wl$(comma)--wrap=%,err_set err_sys err_wrap node_volume_health node_storage_health volume_health holders_find holders_describe log_redirect)
 $(OUT)/test/troubleshooting/%: $(OUT)/test/unit/%.o $(OUT)/test/troubleshooting/record.o $(TEST_LIB) $(LIB)
 	$(Q)mkdir -p $(@D)
 	$(call link,$(TROUBLE_WRAP) $(LIBS) $(CHECK_LIBS))
