@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <check.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/str.h"
@@ -161,4 +163,23 @@ void sim_settle(void)
 		text = sim_requests();
 		quiet = str_eq(text, "{}");
 	}
+}
+
+/* Connections that the other side has closed: /proc/net/tcp has them in state CLOSE_WAIT. */
+static unsigned half_closed(void)
+{
+	FILE *f AUTO(fclose) = fopen("/proc/net/tcp", "re");
+	char line[256];
+	unsigned port, state, n = 0;
+
+	ck_assert(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, " %*d: %*x:%x %*x:%*x %x", &port, &state) == 2)
+			n += port == (unsigned)sim.port && state == TCP_CLOSE_WAIT;
+	return n;
+}
+
+void sim_drain(void)
+{
+	WAIT_UNTIL(half_closed() == 0);
 }

@@ -33,3 +33,5 @@ void sim_heal(void); /* removes all faults */
 char *sim_requests(void);
 /* Waits until earlier requests have arrived. */
 void sim_settle(void);
+/* Waits until snap-sim has done what was sent over connections that their clients have closed. */
+void sim_drain(void);
