@@ -19,13 +19,14 @@ trap 'rm -rf "$dir"' EXIT
 
 # One program; its line (a failure: all that it said) is printed in one piece, its counts kept for the sum.
 run_one() { # number program
-	local log=$dir/$1.log program=$2 start=$EPOCHREALTIME rc checks bad good
+	local log=$dir/$1.log program=$2 start=$EPOCHREALTIME rc checks bad good TIMEFORMAT='%U %S' user sys
 	if [ -n "${SKIP_LIST-}" ]; then
-		SKIP_TESTS=$(test/cross/skipped.sh "$SKIP_LIST" "$program" | tr '\n' ' ') "${limit[@]}" "$program" >"$log" 2>&1
-	else
-		"${limit[@]}" "$program" >"$log" 2>&1
+		export SKIP_TESTS
+		SKIP_TESTS=$(test/cross/skipped.sh "$SKIP_LIST" "$program" | tr '\n' ' ')
 	fi
+	{ time "${limit[@]}" "$program" >"$log" 2>&1; } 2>"$dir/$1.cpu"
 	rc=$?
+	read -r user sys <"$dir/$1.cpu"
 	[ "$rc" -ne 124 ] || echo "$program has not ended within an hour" >>"$log"
 	read -r checks bad <<<"$(sed -nE 's/^[0-9]+%: Checks: ([0-9]+), Failures: ([0-9]+), Errors: ([0-9]+).*/\1 \2 \3/p' "$log" |
 		awk '{c += $1; f += $2 + $3} END {print c + 0, f + 0}')"
@@ -41,7 +42,7 @@ run_one() { # number program
 			printf 'FAIL %s (exit %d)\n' "$program" "$rc"
 		else
 			grep -E '^SKIP' "$log"
-			printf 'ok   %-60s %3d  %5.1f s\n' "$program" "$good" "$(awk "BEGIN {print $EPOCHREALTIME - $start}")"
+			printf 'ok   %-60s %3d  %5.1f s, CPU %4.1f + %4.1f s\n' "$program" "$good" "$(awk "BEGIN {print $EPOCHREALTIME - $start}")" "$user" "$sys"
 		fi
 	) 9>"$dir/lock"
 }
