@@ -253,7 +253,16 @@ build-deps: $(if $(ARCH),cross-deps sysroot)
 upgrade-deps:
 	$(Q)packaging/upgrade-deps.sh $(BUILD_PACKAGES) $(TEST_PACKAGES) $(CROSS_PACKAGES)
 
-## check: all suites that need neither QEMU nor Kubernetes, with counts (about twenty minutes; root for the parts with mounts)
+# What the suites of test/check.sh run, by flavour: built at once, before the first suite.
+CHECK_PROGRAMS_release := $(BIN) $(SIM) $(CSI_CALL) $(RPC_TESTS) $(STUB_SERVER) $(MARKERS) $(CSI_SANITY) $(HCL_JSON) $(KUBECLIENT_PEER)
+CHECK_PROGRAMS_debug   := $(BIN) $(SIM) $(MEMORY_BINS) $(API_FAULTS_TEST) $(TROUBLE_BINS) $(OUT)/test/lint/flags_table
+CHECK_PROGRAMS_tsan    := $(SIM) $(UNIT_BINS) $(RPC_TESTS) $(STUB_SERVER) $(KUBECLIENT_TESTS) $(CONTROLLER_TEST) $(LISTS_TEST) $(STARTUP_TAINT_TEST)
+CHECK_PROGRAMS_asan    := $(CHECK_PROGRAMS_tsan) $(SIM_TEST_BINS) $(INSPECT_TEST)
+.PHONY: check-programs
+## check-programs: the programs of make check in one FLAVOUR
+check-programs: $(CHECK_PROGRAMS_$(FLAVOUR))
+
+## check: all suites that need neither QEMU nor Kubernetes, with counts (about ten minutes on two processors; root for the parts with mounts)
 check: deps
 	$(Q)test/check.sh
 

@@ -1,54 +1,66 @@
 #!/usr/bin/env bash
-# Runs the suites one after the other, some two at a time, each with its log in build/check/, and adds up their closing lines
-# ("TITLE: N passed, N failed"; a suite without such a line counts as one). Goes on after a failure.
-# Usage: check.sh [SUITE...]; without names all of them. Ends with "N passed, N failed".
+# Builds all that the suites run, then runs the suites, LANES at a time, each with its log in build/check/, and adds up their
+# closing lines ("TITLE: N passed, N failed"; a suite without such a line counts as one). Goes on after a failure.
+# Usage: check.sh [SUITE...]; with names these alone, one after the other, each built when its turn comes. Ends with
+# "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. test/lib/children.sh
 make='make --no-print-directory'
 jobs="-j$(nproc)"
+# Suites wait more than they compute.
+LANES=${LANES-$(($(nproc) + 1))}
 
-# name | description | command. With & behind its name a suite runs beside the next one: both wait more than they work.
-suites=$(cat <<END
-build-gcc|the driver by gcc, warnings are errors|$make $jobs WERROR=-Werror BUILD=build/strict
+# name | description | command. Nothing is built beside a suite, since two makes would write the same files.
+builds=$(cat <<END
+build|the driver and what runs it; warnings are errors|$make $jobs check-programs WERROR=-Werror
 build-clang|the driver by clang, warnings are errors|$make $jobs WERROR=-Werror CC=clang FLAVOUR=debug BUILD=build/clang
-build|the driver, snap-sim and csi-call|$make $jobs all sim tools
-unit-memory&|unit tests that measure the heap, without sanitizers|$make $jobs unit-memory FLAVOUR=debug
+build-debug|the programs without sanitizers|$make $jobs check-programs FLAVOUR=debug
+build-asan|the programs under AddressSanitizer and UBSan|$make $jobs check-programs FLAVOUR=asan
+build-tsan|the programs under ThreadSanitizer|$make $jobs check-programs FLAVOUR=tsan
+END
+)
+# The longest first, so that none of them is alone at the end.
+suites=$(cat <<END
 unit-asan|unit tests, AddressSanitizer and UBSan|$make $jobs unit FLAVOUR=asan
 unit-tsan|unit tests, ThreadSanitizer|$make $jobs unit FLAVOUR=tsan
-rpc|the RPC server on a socket|$make $jobs rpc-test
-rpc-asan&|the same, AddressSanitizer and UBSan|$make $jobs rpc-test FLAVOUR=asan
-rpc-tsan|the same, ThreadSanitizer|$make $jobs rpc-test FLAVOUR=tsan
-wire|csi.proto against the official file, secrets in no log|$make $jobs wire-test
-kubeclient-asan&|the Kubernetes client over TLS and HTTP/2, AddressSanitizer and UBSan|$make $jobs kubeclient-test FLAVOUR=asan
-kubeclient-tsan|the same, ThreadSanitizer|$make $jobs kubeclient-test FLAVOUR=tsan
-controller-asan&|the controller against snap-sim and its faults, AddressSanitizer and UBSan|$make $jobs controller-test FLAVOUR=asan
-controller-tsan|the same, ThreadSanitizer|$make $jobs controller-test FLAVOUR=tsan
-api-faults|every fault of the API server, against docs/api-faults.md|$make $jobs api-faults FLAVOUR=debug
-inspect|what inspect says of prepared incidents, AddressSanitizer and UBSan|$make $jobs inspect-test FLAVOUR=asan
-sim|snap-sim itself|$make $jobs sim-test FLAVOUR=asan
-main|the program from outside|$make $jobs main-test
-sanity|csi-sanity, mount and block|$make $jobs sanity
-e2e|kills, retries, many volumes|$make $jobs e2e
-gate|the gate of --controlled-mode, against a client of grpcio|$make $jobs gate-test
-orders&|the calls of Nomad and of Mesos, in their order|$make $jobs orders-test
-errors|every error path of create, attach, stage|$make $jobs errors
-monitoring|a real Prometheus on a driver under faults: alerts and dashboard|$make $jobs monitoring
-demo|the story of make demo, and its picture|$make demo-svg
 troubleshooting|each row of docs/troubleshooting.md|$make $jobs troubleshooting
-release|a release is made twice the same, in two clones|$make release-test
+e2e|kills, retries, many volumes|$make $jobs e2e
+main|the program from outside|$make $jobs main-test
+errors|every error path of create, attach, stage|$make $jobs errors
+controller-asan|the controller against snap-sim and its faults, AddressSanitizer and UBSan|$make $jobs controller-test FLAVOUR=asan
+controller-tsan|the same, ThreadSanitizer|$make $jobs controller-test FLAVOUR=tsan
+demo|the story of make demo, and its picture|$make demo-svg
+monitoring|a real Prometheus on a driver under faults: alerts and dashboard|$make $jobs monitoring
+api-faults|every fault of the API server, against docs/api-faults.md|$make $jobs api-faults FLAVOUR=debug
+kubeclient-asan|the Kubernetes client over TLS and HTTP/2, AddressSanitizer and UBSan|$make $jobs kubeclient-test FLAVOUR=asan
+kubeclient-tsan|the same, ThreadSanitizer|$make $jobs kubeclient-test FLAVOUR=tsan
+rpc-asan|the RPC server on a socket, AddressSanitizer and UBSan|$make $jobs rpc-test FLAVOUR=asan
+rpc-tsan|the same, ThreadSanitizer|$make $jobs rpc-test FLAVOUR=tsan
+rpc|the same, without sanitizers|$make $jobs rpc-test
+orders|the calls of Nomad and of Mesos, in their order|$make $jobs orders-test
 lint|what can be said without running|$make lint
+unit-memory|unit tests that measure the heap, without sanitizers|$make $jobs unit-memory FLAVOUR=debug
+sim|snap-sim itself|$make $jobs sim-test FLAVOUR=asan
+gate|the gate of --controlled-mode, against a client of grpcio|$make $jobs gate-test
+sanity|csi-sanity, mount and block|$make $jobs sanity
+wire|csi.proto against the official file, secrets in no log|$make $jobs wire-test
+inspect|what inspect says of prepared incidents, AddressSanitizer and UBSan|$make $jobs inspect-test FLAVOUR=asan
+release|a release is made twice the same, in two clones|$make release-test
 END
 )
 
 log_dir=build/check
+rm -rf "$log_dir"
 mkdir -p "$log_dir"
 failures=$log_dir/failures
 : >"$failures"
 passed=0 failed=0 begin=$EPOCHREALTIME
 seconds() { awk "BEGIN {printf \"%.0f\", $EPOCHREALTIME - $1}"; }
 
-report() { # name, the command's exit code, when it began
-	local log="$log_dir/$1.log" rc=$2 good bad line
+report() { # name, description, the command's exit code, when it began
+	local log="$log_dir/$1.log" rc=$3 good bad line cpu
+	printf '%-15s %s ... ' "$1" "$2"
 	line=$(grep -E '(^|: )[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
 	good=$(sed -nE 's/.*(^|[^0-9])([0-9]+) passed.*/\2/p' <<<"$line")
 	bad=$(sed -nE 's/.*[^0-9]([0-9]+) failed.*/\1/p' <<<"$line")
@@ -63,7 +75,8 @@ report() { # name, the command's exit code, when it began
 		bad=1
 	fi
 	passed=$((passed + good)) failed=$((failed + bad))
-	printf '%d passed, %d failed (%s s)\n' "$good" "$bad" "$(seconds "$3")"
+	read -r cpu <"$log_dir/$1.cpu"
+	printf '%d passed, %d failed (%s s, CPU %s s)\n' "$good" "$bad" "$(seconds "$4")" "$cpu"
 	grep -hE '^SKIP' "$log" | sort -u | sed 's/^/    /'
 	if [ "$bad" -ne 0 ]; then
 		echo "--- what failed in $log:"
@@ -78,38 +91,47 @@ report() { # name, the command's exit code, when it began
 	fi
 }
 
-# The suite that runs beside another one: its process leads a session, so that nothing of it is left after a signal.
-beside='' beside_what='' beside_start='' suite=''
-trap '[ -z "$beside" ] || kill -- "-$suite"; exit 130' INT TERM
+# Runs a suite as the leader of a session, so that nothing of it is left after a signal.
+declare -A names=() whats=() starts=() # by process
+start() { # name, description, command
+	local words pid
+	read -ra words <<<"$3"
+	# shellcheck disable=SC2016 # for the inner shell
+	setsid bash -c 'TIMEFORMAT="%U + %S"; { time "${@:2}" >"$1.log" 2>&1 </dev/null; } 2>"$1.cpu"' suite "$log_dir/$1" "${words[@]}" &
+	pid=$!
+	names[$pid]=$1 whats[$pid]=$2 starts[$pid]=$EPOCHREALTIME
+}
+trap 'child_end_groups "${!names[@]}"; exit 130' INT TERM
 
-end_beside() {
-	if [ -n "$beside" ]; then
-		printf '%-15s %s ... ' "$beside" "$beside_what"
-		wait "$suite"
-		report "$beside" $? "$beside_start"
-		beside=''
-	fi
+# Waits until at most so many suites run.
+finish() { # NUMBER
+	local pid rc
+	while [ "${#names[@]}" -gt "$1" ]; do
+		wait -n -p pid
+		rc=$?
+		report "${names[$pid]}" "${whats[$pid]}" "$rc" "${starts[$pid]}"
+		unset "names[$pid]" "whats[$pid]" "starts[$pid]"
+	done
 }
 
-while IFS='|' read -r name what command; do
-	if [ $# -gt 0 ] && [[ " $* " != *" ${name%&} "* ]]; then
-		continue
-	fi
-	read -ra words <<<"$command"
-	if [[ $name == *'&' ]]; then
-		end_beside
-		beside=${name%&} beside_what=$what beside_start=$EPOCHREALTIME
-		setsid "${words[@]}" >"$log_dir/$beside.log" 2>&1 </dev/null &
-		suite=$!
-		continue
-	fi
-	start=$EPOCHREALTIME
-	printf '%-15s %s ... ' "$name" "$what"
-	"${words[@]}" >"$log_dir/$name.log" 2>&1 </dev/null
-	report "$name" $? "$start"
-	end_beside
-done <<<"$suites"
-end_beside
+run() { # suites, how many at a time
+	local name what command
+	while IFS='|' read -r name what command; do
+		if [ $# -eq 2 ] || [[ " ${*:3} " == *" $name "* ]]; then
+			finish $(($2 - 1))
+			start "$name" "$what" "$command"
+		fi
+	done <<<"$1"
+	finish 0
+}
+
+if [ $# -gt 0 ]; then
+	run "$builds
+$suites" 1 "$@"
+else
+	run "$builds" 1
+	run "$suites" "$LANES"
+fi
 if [ -s "$failures" ]; then
 	echo 'failed:'
 	cat "$failures"

@@ -23,3 +23,12 @@ child_signal() { # SIGNAL PID...: fails if one is no longer a child
 	done
 	return "$status"
 }
+
+child_end_groups() { # PID...: of those that are still children, the processes of their groups
+	local pid
+	for pid; do
+		if child_runs "$pid"; then
+			kill -- "-$pid"
+		fi
+	done
+}
