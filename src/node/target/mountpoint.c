@@ -216,7 +216,8 @@ bool mountpoint_may_be_volume(const struct mount *m)
 	for (size_t i = 0; i < ARRAY_LEN(types); i++)
 		if (str_eq(m->fs_type, types[i]))
 			return true;
-	return str_has_prefix(m->fs_type, "fuse.virtiofs");
+	return str_has_prefix(m->fs_type, "fuse.virtiofs") ||
+	       (str_eq(m->fs_type, "tmpfs") && !str_eq(m->root, "/"));
 }
 
 int mountpoint_read_staged(const struct mount_table *t, const char *staging_path,

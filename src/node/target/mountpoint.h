@@ -46,7 +46,8 @@ int mountpoint_read(const struct mount_table *t, const char *path, struct mountp
                     struct err *err) MUST_CHECK;
 /*
  * May this mount be a volume's, by the type of its filesystem? mountpoint_read() at others may
- * hang: the way to another filesystem's mount may lead through one that does.
+ * hang: the way to another filesystem's mount may lead through one that does. A device node is a
+ * file of devtmpfs, or of tmpfs where the host is a container.
  */
 bool mountpoint_may_be_volume(const struct mount *m);
 /*
