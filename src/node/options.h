@@ -10,7 +10,7 @@
 
 /*
  * How long calls wait, in ms. 0: the default (service.c). Only tests set other values; the deadline
- * of a call ends each of these waits.
+ * of a call ends each of these waits. An access to a function has hang_ms (struct device_world).
  */
 struct node_tuning {
 	int64_t busy_ms;      /* busy_unmount(): until a busy mount is free */
@@ -19,6 +19,10 @@ struct node_tuning {
 	int64_t settle_ms; /* stage_share.c: until a device whose tag can be mounted is in sysfs */
 	int64_t job_turn_ms;  /* jobs_new() */
 	int64_t host_wait_ms; /* max_volumes.h, health.h: until a thread has read sysfs */
+	int64_t guard_ms;     /* guard.h: until a filesystem answers */
+	int64_t unpublish_ms; /* node_unpublish(): to unmount, and to find what prevents it */
+	int64_t holders_ms;   /* holders.h: a scan that only names holders */
+	int64_t holders_files;
 };
 
 struct node_options {

@@ -11,6 +11,7 @@
 #include "common/keyed_hash.h"
 #include "common/log.h"
 #include "common/str.h"
+#include "node/holders/holders.h"
 #include "node/target/guard.h"
 #include "node/work/job.h"
 
@@ -33,6 +34,10 @@ static void complete_tuning(struct node_tuning *t)
 	set_default(&t->job_turn_ms, 60000);
 	/* NodeGetInfo waits at most twice, and kubelet must register the driver within 2 s. */
 	set_default(&t->host_wait_ms, 750);
+	set_default(&t->guard_ms, 3000);
+	set_default(&t->unpublish_ms, 2000);
+	set_default(&t->holders_ms, HOLDERS_MS);
+	set_default(&t->holders_files, HOLDERS_FILES);
 }
 
 void node_init(struct node *n, const struct node_options *o)
@@ -40,7 +45,7 @@ void node_init(struct node *n, const struct node_options *o)
 	struct err later = ERR_INIT; /* node_boot_id() tells it */
 
 	*n = (struct node) { .o = *o,
-		             .guard = guard_new(),
+		             .guard = guard_new(&n->o.tuning.guard_ms),
 		             .recovery = detached_slot_new(),
 		             .preparer = detached_slot_new(),
 		             .counter = detached_slot_new() };

@@ -12,15 +12,12 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/spawn.h"
-#include "node/holders/holders.h"
 #include "node/mount/mount.h"
 #include "test/lib/wait.h"
 
 void node_world_init(struct node_world *w)
 {
 	memset(w, 0, sizeof(*w));
-	/* On a busy machine, two seconds may be too short for all its processes. */
-	holders_limit((struct holders_limits) { .ms = 20000, .files = 256 * 1024 });
 	private_mounts();
 	nvme_world_init(&w->nvme);
 	w->plugin_dir = xasprintf("%s/plugin", w->nvme.root);
@@ -35,6 +32,8 @@ void node_world_init(struct node_world *w)
 	                                             .proc_root = "/proc",
 	                                             .plugin_dir = w->plugin_dir,
 	                                             .kubelet_dir = w->kubelet_dir,
+	                                             /* A busy machine has many processes. */
+	                                             .tuning.holders_ms = 20000,
 	                                             .tuning.host_wait_ms = WAIT_LIMIT_MS });
 	w->tuning = w->node.o.tuning;
 }

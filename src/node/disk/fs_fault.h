@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds the fault that keeps a disk's mounted filesystem from being read or written, for stage,
- * publish, expand and health. No state, any thread. Returns within GUARD_MS, twice that for a
+ * publish, expand and health. No state, any thread. Returns within guard_ms, twice that for a
  * write, whatever the device does.
  */
 #pragma once

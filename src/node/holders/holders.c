@@ -41,9 +41,6 @@
 /* PROC_PID_INIT_INO of the kernel: the PID namespace of the host. */
 #define HOST_PIDS "pid:[4026531836]"
 
-/* Of a scan that only names holders. */
-static struct holders_limits limits = { .ms = 2000, .files = 256 * 1024 };
-
 struct walk {
 	const struct holders_query *q;
 	struct holders *h;
@@ -96,7 +93,8 @@ static bool limit_reached(const struct walk *w)
 {
 	return deadline_passed(w->until) ||
 	       (!is_exhaustive(w->q) &&
-	        (w->h->files > limits.files || w->h->processes >= PROCESSES_MAX));
+	        (w->h->files > (w->q->files ? w->q->files : HOLDERS_FILES) ||
+	         w->h->processes >= PROCESSES_MAX));
 }
 
 static void keep_unseen(struct walk *w, const char *pid, int errnum)
@@ -528,14 +526,6 @@ static void visit_put_off(struct walk *w, int proc)
 	}
 }
 
-struct holders_limits holders_limit(struct holders_limits now)
-{
-	struct holders_limits was = limits;
-
-	limits = now;
-	return was;
-}
-
 static void walk_over(struct walk *w, DIR *proc)
 {
 	struct err err = ERR_INIT;
@@ -555,7 +545,8 @@ void holders_find(const struct holders_query *q, struct deadline d, struct holde
 	DIR *dir AUTO(closedir) = opendir(q->proc_root);
 	struct walk w = { .q = q,
 		          .h = ret,
-		          .until = is_exhaustive(q) ? d : deadline_clamp(d, limits.ms),
+		          .until = is_exhaustive(q) ? d
+		                                    : deadline_clamp(d, q->ms ? q->ms : HOLDERS_MS),
 		          .self = read_link("%s/self", q->proc_root),
 		          .partitions = PARTITIONS_INIT,
 		          .quota = q->writers ? QUOTA : UINT_MAX };

@@ -7,8 +7,7 @@
  * A process that ends meanwhile is no holder. No file is opened and no file server is asked
  * (AT_STATX_DONT_SYNC), so another filesystem that hangs does not block this. A scan that only
  * names holders is bounded in time, processes and descriptors; one for writers, by which somebody
- * wants to know, by the deadline alone. Any thread; no state but those bounds, which only tests
- * change.
+ * wants to know, by the deadline alone. Any thread, no state.
  */
 #pragma once
 
@@ -18,6 +17,9 @@
 #include "common/cleanup.h"
 #include "common/deadline.h"
 #include "common/str.h"
+
+#define HOLDERS_MS 2000
+#define HOLDERS_FILES (256 * 1024)
 
 struct holders_query {
 	const char *proc_root;
@@ -32,6 +34,8 @@ struct holders_query {
 	bool captured, unshared;
 	bool writers; /* only processes that have the block device open for writing; exhaustive */
 	bool exhaustive; /* no limit but the deadline: the caller acts on "no holder" */
+	/* Limits of a scan that is not exhaustive. 0: HOLDERS_MS, HOLDERS_FILES. */
+	int64_t ms, files;
 };
 
 struct holders {
@@ -52,15 +56,6 @@ static inline bool holders_saw_all(const struct holders *h)
 {
 	return !h->cut && !*h->unseen;
 }
-
-/* How long a scan that only names holders lasts, and through how many open files. */
-struct holders_limits {
-	int ms;
-	unsigned files;
-};
-
-/* For tests: other limits, before any scan. Returns those of before. */
-struct holders_limits holders_limit(struct holders_limits now);
 
 void holders_find(const struct holders_query *q, struct deadline d, struct holders *ret);
 /*

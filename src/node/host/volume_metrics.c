@@ -23,7 +23,7 @@
 #define STAT_MAX 4096
 #define VOL_DATA_MAX 65536
 #define GLOBAL_MOUNT "/globalmount"
-#define ASK_MS 5000 /* for all filesystems of a sample; each that hangs costs GUARD_MS once */
+#define ASK_MS 5000 /* for all filesystems of a sample; each that hangs costs guard_ms once */
 #define SECTOR 512
 
 struct volume_metrics {

@@ -421,7 +421,7 @@ int node_unpublish(struct node *n, const char *volume_id, const char *target_pat
 	if (!rc)
 		mount_table_keep(&t, &p.m);
 	if (!rc && p.kind != MOUNTPOINT_NONE)
-		rc = busy_unmount(n, &p, gone, deadline_in_ms(2000), err);
+		rc = busy_unmount(n, &p, gone, deadline_in_ms(n->o.tuning.unpublish_ms), err);
 	if (!rc && p.path)
 		rc = target_remove(p.path, err);
 	kill_point("unpublish: target removed, not answered");

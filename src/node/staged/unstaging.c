@@ -18,6 +18,8 @@ struct holders_query unstaging_query(const struct unstaging *u)
 		.proc_root = u->node->o.proc_root,
 		.disk = u->mountpoint.disk,
 		.fs = u->fs,
+		.ms = u->node->o.tuning.holders_ms,
+		.files = u->node->o.tuning.holders_files,
 	};
 }
 

@@ -33,6 +33,8 @@ static void describe_processes(const struct node *n, const struct mountpoint *p,
 		.disk = p->disk,
 		.fs = p->kind == MOUNTPOINT_BLOCK ? 0 : m->devno,
 		.mount_id = m->id,
+		.ms = n->o.tuning.holders_ms,
+		.files = n->o.tuning.holders_files,
 	};
 	struct holders h AUTO(holders_clear) = { 0 };
 

@@ -40,7 +40,7 @@ struct guard_probe {
 	char *path;
 	int64_t since;
 	bool done;
-	bool hung; /* a caller has waited GUARD_MS for it */
+	bool hung; /* a caller has waited guard_ms for it */
 	int sys;   /* errno, 0 when it worked */
 	struct statvfs result;
 };
@@ -50,7 +50,7 @@ struct guard {
 	pthread_mutex_t lock;
 	struct guard_probe *probes;
 	unsigned holders; /* the owner and each probe */
-	int64_t wait_ms;
+	const int64_t *wait_ms;
 	int (*ask[GUARD_ASKS])(const char *path, struct statvfs *ret);
 };
 
@@ -162,13 +162,13 @@ static int (*const asks[GUARD_ASKS])(const char *path, struct statvfs *ret) = {
 	[GUARD_THAW] = guard_thaw,
 };
 
-struct guard *guard_new(void)
+struct guard *guard_new(const int64_t *wait_ms)
 {
 	struct guard *g = xcalloc(1, sizeof(*g));
 
 	pthread_mutex_init(&g->lock, NULL);
 	g->holders = 1;
-	g->wait_ms = GUARD_MS;
+	g->wait_ms = wait_ms;
 	memcpy(g->ask, asks, sizeof(asks));
 	metric_add(METRIC_BACKENDS_HUNG, 0, NULL);
 	return g;
@@ -206,12 +206,6 @@ void guard_set(struct guard *g, enum guard_ask ask,
 void guard_set_statvfs(struct guard *g, int (*fn)(const char *path, struct statvfs *ret))
 {
 	guard_set(g, GUARD_READ, fn);
-}
-
-void guard_set_wait(struct guard *g, int64_t ms)
-{
-	WITH_LOCK(&g->lock);
-	g->wait_ms = ms;
 }
 
 static bool is_write(enum guard_ask ask)
@@ -392,13 +386,12 @@ static int guard_result(struct guard_probe *l, const char *path, struct statvfs 
 static int guard_request(struct guard *g, enum guard_ask ask, dev_t devno, const char *path,
                          struct statvfs *ret, int *ret_sys, struct err *err)
 {
-	struct deadline until;
+	struct deadline until = deadline_in_ms(*g->wait_ms);
 	struct guard_probe *l;
 	int rc;
 
 	{
 		WITH_LOCK(&g->lock);
-		until = deadline_in_ms(g->wait_ms);
 		l = guard_hold_locked(g, ask, devno, path, err);
 	}
 	if (!l)

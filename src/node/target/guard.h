@@ -2,22 +2,24 @@
 /*
  * A probe of a filesystem that may never answer. statvfs(2) of a filesystem whose device hangs
  * blocks without end and cannot be interrupted; so a helper thread makes the call and the caller
- * stops waiting after GUARD_MS. One helper per filesystem: while it hangs, later callers get the
+ * stops waiting after guard_ms. One helper per filesystem: while it hangs, later callers get the
  * error at once, and no second thread is started. A filesystem that is frozen (fsfreeze -f) answers
  * reads, and holds a write until it is thawed: a write that hangs does not keep reads from being
  * asked.
  */
 #pragma once
 
+#include <stdint.h>
 #include <sys/statvfs.h>
 #include <sys/types.h>
 
 #include "common/err.h"
 
-#define GUARD_MS 3000
-
 struct guard;
-struct guard *guard_new(void);
+/*
+ * `wait_ms`, which the guard borrows, says how long a caller waits: guard_ms (struct node_tuning).
+ */
+struct guard *guard_new(const int64_t *wait_ms);
 /*
  * Helpers that still hang keep what they need and end with the process. NULL is fine; returns NULL.
  */
@@ -25,7 +27,7 @@ struct guard *guard_free(struct guard *g);
 /*
  * statfs(2) of `path`, which lies on the filesystem `devno`; of a disk's filesystem also a read of
  * the first directory entry. 0: the filesystem answered; *ret_sys is the errno of its answer, or 0
- * with *ret. UNAVAILABLE: the filesystem has not answered within GUARD_MS (err->sys is ETIMEDOUT),
+ * with *ret. UNAVAILABLE: the filesystem has not answered within guard_ms (err->sys is ETIMEDOUT),
  * or no thread could be started.
  */
 int guard_read(struct guard *g, dev_t devno, const char *path, struct statvfs *ret, int *ret_sys,
@@ -45,7 +47,7 @@ enum guard_ask {
 };
 /*
  * Asks the filesystem in one of these ways. 0: it has answered, or it is thawed. UNAVAILABLE: no
- * answer within GUARD_MS (err->sys is ETIMEDOUT). Otherwise err->sys is the errno; of a write only
+ * answer within guard_ms (err->sys is ETIMEDOUT). Otherwise err->sys is the errno; of a write only
  * EROFS and those of mount_errno_is_dead() are errors of the filesystem.
  */
 int guard_ask(struct guard *g, enum guard_ask ask, dev_t devno, const char *path, struct err *err)
@@ -54,5 +56,3 @@ int guard_ask(struct guard *g, enum guard_ask ask, dev_t devno, const char *path
 void guard_set(struct guard *g, enum guard_ask ask,
                int (*fn)(const char *path, struct statvfs *ret));
 void guard_set_statvfs(struct guard *g, int (*fn)(const char *path, struct statvfs *ret));
-/* For tests: instead of GUARD_MS. */
-void guard_set_wait(struct guard *g, int64_t ms);

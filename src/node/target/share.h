@@ -11,7 +11,7 @@
 
 enum { SHARE_DEAD = 1 };
 /*
- * Does the share that is mounted at `path` answer within GUARD_MS? 0: yes, possibly with an errno,
+ * Does the share that is mounted at `path` answer within guard_ms? 0: yes, possibly with an errno,
  * which says nothing about a later unmount. SHARE_DEAD: the device, or the server behind it, was
  * removed, so this mount will never answer again. UNAVAILABLE: the share hangs, or no thread could
  * be started to ask it.

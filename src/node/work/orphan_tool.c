@@ -21,7 +21,10 @@
 static int refuse_orphan_tool(const struct node *n, const struct device *dev, struct deadline d,
                               struct err *err)
 {
-	const struct holders_query q = { .proc_root = n->o.proc_root, .disk = dev->devno };
+	const struct holders_query q = { .proc_root = n->o.proc_root,
+		                         .disk = dev->devno,
+		                         .ms = n->o.tuning.holders_ms,
+		                         .files = n->o.tuning.holders_files };
 	struct holders h AUTO(holders_clear) = { 0 };
 	char *names AUTO(free) = NULL;
 

@@ -267,14 +267,14 @@ START_TEST(a_filesystem_that_is_frozen_is_told_and_thawed_is_sound)
 	SKIP_UNLESS_LOOP();
 	set_up("ext4");
 	fs_state_set(FS_STATE_FROZEN, "ext4", disk->loop, w.staging);
-	guard_set_wait(w.node.guard, 200);
+	w.node.o.tuning.guard_ms = 200;
 	for (int i = 0; i < 2; i++) {
 		h = ask(VOLUME_ID, NULL, w.staging);
 		expect(&h, "FilesystemFrozen", HEALTH_DEGRADED);
 		ck_assert_ptr_nonnull(strstr(h.v[0].message, "fsfreeze -u "));
 	}
 	fs_state_thaw(w.staging, w.node.guard, disk->devno);
-	guard_set_wait(w.node.guard, GUARD_MS);
+	w.node.o.tuning.guard_ms = w.tuning.guard_ms;
 	ck_assert_uint_eq(ask(VOLUME_ID, NULL, w.staging).n, 0);
 	node_world_clear(&w);
 }

@@ -13,6 +13,10 @@ static const struct node_tuning defaults = {
 	.settle_ms = 1000,
 	.job_turn_ms = 60000,
 	.host_wait_ms = 750,
+	.guard_ms = 3000,
+	.unpublish_ms = 2000,
+	.holders_ms = 2000,
+	.holders_files = 256 * 1024,
 };
 
 START_TEST(a_time_that_is_not_set_has_its_default)
@@ -27,7 +31,7 @@ END_TEST
 
 START_TEST(a_time_that_is_set_stays)
 {
-	static const struct node_tuning set = { 1, 2, 3, 4, 5, 6 };
+	static const struct node_tuning set = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 };
 	struct node n;
 
 	node_init(&n, &(struct node_options) { .id = "n1", .tuning = set });

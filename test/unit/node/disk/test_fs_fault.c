@@ -84,7 +84,8 @@ START_TEST(a_fault_is_found_whatever_mountinfo_shows)
 	r = stage_request(&w, disk, rows[_i].fs_type, MODE_SINGLE_NODE_WRITER);
 	node_world_stage(&w, &r);
 	fs_state_set(rows[_i].state, rows[_i].fs_type, disk->loop, w.staging);
-	guard_set_wait(w.node.guard, rows[_i].state == FS_STATE_FROZEN ? 200 : GUARD_MS);
+	if (rows[_i].state == FS_STATE_FROZEN)
+		w.node.o.tuning.guard_ms = 200;
 	ck_assert_int_eq(mount_table_read("/proc", &t, &err), 0);
 	expect(_i, ask(&t, GUARD_READ), rows[_i].read, "read");
 	expect(_i, ask(&t, GUARD_WRITE), rows[_i].write, "write");

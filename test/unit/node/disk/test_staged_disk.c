@@ -380,14 +380,14 @@ START_TEST(a_filesystem_that_is_frozen_is_not_staged_before_it_is_thawed)
 	disk = nvme_world_add(&w.nvme, 1, "", 320 * MIB);
 	stage_ok(frozen[_i], NULL, MODE_SINGLE_NODE_WRITER);
 	fs_state_set(FS_STATE_FROZEN, frozen[_i], disk->loop, w.staging);
-	guard_set_wait(w.node.guard, 200);
+	w.node.o.tuning.guard_ms = 200;
 	id = mount_id();
 	ck_assert_int_eq(stage(frozen[_i], NULL, MODE_SINGLE_NODE_WRITER, &err), -1);
 	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "frozen"), "%s: %s",
 	              err_code_name(err.code), err.msg);
 	ck_assert_int_eq(mount_id(), id);
 	fs_state_thaw(w.staging, w.node.guard, disk->devno);
-	guard_set_wait(w.node.guard, GUARD_MS);
+	w.node.o.tuning.guard_ms = w.tuning.guard_ms;
 	stage_ok(frozen[_i], NULL, MODE_SINGLE_NODE_WRITER);
 	ck_assert_int_eq(mount_id(), id);
 	unstage(frozen[_i]);

@@ -215,12 +215,12 @@ START_TEST(a_frozen_filesystem_grows_once_it_is_thawed)
 	nvme_world_resize(disk, 640 * MIB);
 	r.path = w.target;
 	fs_state_set(FS_STATE_FROZEN, types[_i], disk->loop, w.staging);
-	guard_set_wait(w.node.guard, 200);
+	w.node.o.tuning.guard_ms = 200;
 	ck_assert_int_eq(node_expand(&w.node, &r, soon(), &bytes, &err), -1);
 	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "fsfreeze -u "), "%s: %s",
 	              err_code_name(err.code), err.msg);
 	fs_state_thaw(w.staging, w.node.guard, disk->devno);
-	guard_set_wait(w.node.guard, GUARD_MS);
+	w.node.o.tuning.guard_ms = w.tuning.guard_ms;
 	expand_ok(w.target, 640 * MIB, 640 * MIB);
 	node_world_clear(&w);
 }

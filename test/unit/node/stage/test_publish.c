@@ -565,7 +565,8 @@ START_TEST(a_filesystem_that_takes_no_writes_is_published_for_reading_only)
 	ro.read_only = true;
 	publish_ok(&rw);
 	fs_state_set(state_rows[_i].state, state_rows[_i].fs_type, disk->loop, w.staging);
-	guard_set_wait(w.node.guard, state_rows[_i].state == FS_STATE_FROZEN ? 200 : GUARD_MS);
+	if (state_rows[_i].state == FS_STATE_FROZEN)
+		w.node.o.tuning.guard_ms = 200;
 	publish_refused(&rw, state_rows[_i].write, state_rows[_i].text); /* repeated by kubelet */
 	unpublish_ok(w.target);
 	publish_as(&rw, state_rows[_i].write, state_rows[_i].text);

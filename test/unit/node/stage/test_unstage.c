@@ -316,7 +316,7 @@ END_TEST
  */
 static pid_t open_many(void)
 {
-	holders_limit((struct holders_limits) { .ms = 20000, .files = 200 });
+	w.node.o.tuning.holders_files = 200;
 	return open_often("/dev/null", O_RDONLY, 500);
 }
 
@@ -1050,9 +1050,9 @@ START_TEST(a_frozen_filesystem_is_thawed_before_its_last_unmount)
 	stage_for(types[_i % 3], modes[_i / 3]);
 	fs_state_set(FS_STATE_FROZEN, types[_i % 3], disk->loop, w.staging);
 	/* A look that the freeze holds keeps the mount busy until it is thawed. */
-	guard_set_wait(w.node.guard, 200);
+	w.node.o.tuning.guard_ms = 200;
 	ck_assert_int_eq(node_volume_health(&w.node, VOLUME_ID, NULL, w.staging, &health, &err), 0);
-	guard_set_wait(w.node.guard, GUARD_MS);
+	w.node.o.tuning.guard_ms = w.tuning.guard_ms;
 	ck_assert_int_eq(device_by_number(&w.node.o.world, disk->devno, &dev, &err), 0);
 	unstage_ok();
 	ck_assert_msg(device_open(&dev, O_RDONLY | O_EXCL, &fd, NULL, &err) == 0, "%s", err.msg);

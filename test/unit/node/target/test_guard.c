@@ -19,6 +19,7 @@
 
 static atomic_int looks;
 static atomic_bool release;
+static int64_t wait_ms = 3000;
 
 /* "/hang..." blocks until released; anything else answers. */
 static int fake(const char *path, struct statvfs *ret)
@@ -36,7 +37,7 @@ static int fake(const char *path, struct statvfs *ret)
 
 START_TEST(what_answers_is_handed_on)
 {
-	struct guard *g = guard_new();
+	struct guard *g = guard_new(&wait_ms);
 	struct statvfs st = { 0 };
 	struct err err = ERR_INIT;
 
@@ -54,7 +55,7 @@ END_TEST
 
 START_TEST(a_hung_filesystem_costs_one_thread_and_three_seconds_once)
 {
-	struct guard *g = guard_new();
+	struct guard *g = guard_new(&wait_ms);
 	struct statvfs st = { 0 };
 	struct err err = ERR_INIT;
 
@@ -101,7 +102,7 @@ START_TEST(a_hung_filesystem_counts_once_by_whatever_path_it_is_looked_at)
 {
 	static const char *const paths[] = { "/hang/staged", "/hang/published", "/hang/device-2" };
 	struct guard_caller c[ARRAY_LEN(paths)];
-	struct guard *g = guard_new();
+	struct guard *g = guard_new(&wait_ms);
 
 	guard_set_statvfs(g, fake);
 	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
@@ -122,7 +123,7 @@ END_TEST
 
 START_TEST(the_guard_may_go_while_a_look_hangs)
 {
-	struct guard *g = guard_new();
+	struct guard *g = guard_new(&wait_ms);
 	struct statvfs st = { 0 };
 	struct err err = ERR_INIT;
 
@@ -152,7 +153,7 @@ START_TEST(many_callers_get_their_own_answers)
 {
 	static const char *const paths[] = { "/a", "/a", "/bb", "/ccc", "/dddd", "/dddd" };
 	struct guard_caller c[ARRAY_LEN(paths)];
-	struct guard *g = guard_new();
+	struct guard *g = guard_new(&wait_ms);
 
 	guard_set_statvfs(g, fake);
 	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
@@ -198,21 +199,21 @@ static void expect_held(struct guard *g, enum guard_ask ask)
 START_TEST(a_write_that_is_held_keeps_reads_from_nothing_and_ends_with_the_thaw)
 {
 	static const enum guard_ask writes[] = { GUARD_WRITE, GUARD_COMMIT };
-	struct guard *g = guard_new();
+	struct guard *g = guard_new(&wait_ms);
 	struct statvfs st = { 0 };
 	struct err err = ERR_INIT;
 
 	frozen = true;
 	guard_set_statvfs(g, fake);
 	guard_set(g, GUARD_THAW, thaw);
-	guard_set_wait(g, 50);
+	wait_ms = 50;
 	for (size_t i = 0; i < ARRAY_LEN(writes); i++)
 		guard_set(g, writes[i], write_held);
 	expect_held(g, writes[_i]);
 	/* Each way to write is held, without a second thread; a read is answered. */
 	for (size_t i = 0; i < ARRAY_LEN(writes); i++)
 		expect_held(g, writes[i]);
-	guard_set_wait(g, GUARD_MS);
+	wait_ms = WAIT_LIMIT_MS;
 	ck_assert_int_eq(guard_statvfs(g, 1, "/a", &st, &err), 0);
 	ck_assert_int_eq(metric_value(METRIC_BACKENDS_HUNG, NULL), 0);
 	ck_assert_int_eq(guard_ask(g, GUARD_THAW, 1, "/a", &err), 0);
