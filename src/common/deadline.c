@@ -145,39 +145,6 @@ int deadline_check(struct deadline d, struct err *err, const char *what)
 	return 0;
 }
 
-struct deadline_sleeper {
-	pthread_mutex_t lock;
-	pthread_cond_t woken;
-	bool done;
-};
-
-static void wake_sleeper(void *arg)
-{
-	struct deadline_sleeper *s = arg;
-
-	WITH_LOCK(&s->lock);
-	s->done = true;
-	pthread_cond_signal(&s->woken);
-}
-
-int deadline_sleep(struct deadline d, int64_t ms, struct err *err, const char *what)
-{
-	struct deadline_sleeper s = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false };
-	struct timespec until = deadline_timespec(deadline_clamp(d, ms));
-	int rc = 0;
-
-	thread_rest();
-	if (!cancel_on_set(d.cancel, wake_sleeper, &s)) {
-		WITH_LOCK(&s.lock);
-		while (!s.done && rc == 0)
-			rc = pthread_cond_clockwait(&s.woken, &s.lock, CLOCK_MONOTONIC, &until);
-	}
-	(void)cancel_on_set(d.cancel, NULL, NULL);
-	pthread_cond_destroy(&s.woken);
-	pthread_mutex_destroy(&s.lock);
-	return deadline_check(d, err, what);
-}
-
 static bool is_posted(sem_t *sem, int64_t at)
 {
 	struct timespec until = deadline_timespec((struct deadline) { .at = at });
@@ -200,4 +167,27 @@ bool sem_wait_until(sem_t *sem, int64_t at)
 		return true;
 	thread_rest();
 	return is_posted(sem, at);
+}
+
+/* Under the lock of the cancellation: no lock is taken here. */
+static void post_sem(void *sem)
+{
+	sem_post(sem);
+}
+
+void sem_wait_deadline(sem_t *sem, struct deadline d)
+{
+	if (!cancel_on_set(d.cancel, post_sem, sem))
+		sem_wait_until(sem, d.at);
+	(void)cancel_on_set(d.cancel, NULL, NULL);
+}
+
+int deadline_sleep(struct deadline d, int64_t ms, struct err *err, const char *what)
+{
+	sem_t never;
+
+	sem_init(&never, 0, 0);
+	sem_wait_deadline(&never, deadline_clamp(d, ms));
+	sem_destroy(&never);
+	return deadline_check(d, err, what);
 }

@@ -77,3 +77,8 @@ int deadline_sleep(struct deadline d, int64_t ms, struct err *err, const char *w
  * that is woken by somebody who holds the mutex stops there again.
  */
 bool sem_wait_until(sem_t *sem, int64_t at);
+/*
+ * The same until the deadline. Its cancellation posts the semaphore; returns at once when it is
+ * cancelled already. The caller looks at what it waits for in each case.
+ */
+void sem_wait_deadline(sem_t *sem, struct deadline d);

@@ -53,20 +53,17 @@ static bool tell_main(struct signals *s)
 	WITH_LOCK(&s->lock);
 	/* The last lines may have to wait for stderr, within the same 25 s. */
 	s->end_at = deadline_in_ms(SIGNALS_END_MS - LOG_FLUSH_MS).at;
-	pthread_cond_broadcast(&s->changed);
+	wait_queue_wake(&s->changed);
 	return !s->stopped;
 }
 
 /* False: everything was taken down before the end came. */
 static bool signals_wait_for_end(struct signals *s)
 {
-	struct timespec until;
-	int rc = 0;
-
 	WITH_LOCK(&s->lock);
-	until = deadline_timespec((struct deadline) { .at = s->end_at });
-	while (!s->stopped && rc == 0)
-		rc = pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, &until);
+	while (!s->stopped &&
+	       wait_queue_wait(&s->changed, &s->lock, (struct deadline) { .at = s->end_at }))
+		;
 	return !s->stopped;
 }
 
@@ -131,7 +128,6 @@ int signals_start(struct signals *s, struct running *running, struct err *err)
 
 	s->running = running;
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->changed, NULL);
 	rc = pthread_create(&s->thread, NULL, take_signals, s);
 	return rc ? err_sys(err, rc, "start the thread that takes signals") : 0;
 }
@@ -140,7 +136,7 @@ void signals_wait(struct signals *s)
 {
 	WITH_LOCK(&s->lock);
 	while (!s->end_at)
-		pthread_cond_wait(&s->changed, &s->lock);
+		IGNORE_RESULT(wait_queue_wait(&s->changed, &s->lock, deadline_never()));
 }
 
 void signals_end(struct signals *s)
@@ -151,11 +147,10 @@ void signals_end(struct signals *s)
 		WITH_LOCK(&s->lock);
 		s->stopped = true;
 		came = s->end_at;
-		pthread_cond_broadcast(&s->changed);
+		wait_queue_wake(&s->changed);
 	}
 	if (!came)
 		pthread_kill(s->thread, SIGTERM);
 	pthread_join(s->thread, NULL);
 	pthread_mutex_destroy(&s->lock);
-	pthread_cond_destroy(&s->changed);
 }

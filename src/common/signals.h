@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/wait_queue.h"
 
 struct running;
 
@@ -26,7 +27,7 @@ struct signals {
 	pthread_t thread;
 	struct running *running; /* borrowed: what to name at the end */
 	pthread_mutex_t lock;    /* guards what is below */
-	pthread_cond_t changed;
+	struct wait_queue changed;
 	int64_t end_at; /* when the process ends at the latest; 0: no signal has come */
 	bool stopped;   /* everything is taken down */
 };

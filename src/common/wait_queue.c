@@ -14,11 +14,6 @@ struct wait_queue_entry {
 	sem_t woken;
 };
 
-static void wake_entry(void *sem)
-{
-	sem_post(sem);
-}
-
 bool wait_queue_wait(struct wait_queue *q, pthread_mutex_t *lock, struct deadline d)
 {
 	struct wait_queue_entry me = { .next = q->first }, **p = &q->first;
@@ -27,9 +22,7 @@ bool wait_queue_wait(struct wait_queue *q, pthread_mutex_t *lock, struct deadlin
 	sem_init(&me.woken, 0, 0);
 	q->first = &me;
 	mutex_unlock_p(&lock);
-	if (!cancel_on_set(d.cancel, wake_entry, &me.woken))
-		sem_wait_until(&me.woken, d.at);
-	(void)cancel_on_set(d.cancel, NULL, NULL);
+	sem_wait_deadline(&me.woken, d);
 	mutex_lock_(lock);
 	while (*p != &me)
 		p = &(*p)->next;

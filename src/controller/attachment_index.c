@@ -19,6 +19,7 @@
 #include "common/keyed_hash.h"
 #include "common/mem.h"
 #include "common/str.h"
+#include "common/wait_queue.h"
 #include "controller/names.h"
 #include "dpf/dpu_attachment.h"
 #include "kube/kube_event.h"
@@ -36,12 +37,12 @@
 
 /*
  * A call that waits until all attachments have been read, or for the event of one attachment. Each
- * has a semaphore of its own, because one event concerns one call.
+ * has a queue of its own, because one event concerns one call.
  */
 struct index_waiter {
 	struct hash_link link; /* by uid, or by nothing: see waiter_hash() */
 	const char *uid;       /* of the attachment; NULL: all of them */
-	sem_t woken;           /* posted by an event, and by the cancellation of the call */
+	struct wait_queue woken;
 };
 _Static_assert(offsetof(struct index_waiter, link) == 0, "waiters are cast");
 
@@ -178,13 +179,13 @@ static void wake_for(struct attachment_index *x, const char *uid)
 		struct index_waiter *w = (struct index_waiter *)l;
 
 		if (str_eq(w->uid, uid))
-			sem_post(&w->woken);
+			wait_queue_wake(&w->woken);
 	}
 }
 
 static void wake_one(struct hash_link *l)
 {
-	sem_post(&((struct index_waiter *)l)->woken);
+	wait_queue_wake(&((struct index_waiter *)l)->woken);
 }
 
 static void wake_all(struct attachment_index *x)
@@ -296,13 +297,6 @@ struct attachment_index *attachment_index_free(struct attachment_index *x)
 
 /* ---- waiting ---- */
 
-static void wake_waiter(void *arg)
-{
-	struct index_waiter *w = arg;
-
-	sem_post(&w->woken);
-}
-
 /*
  * Who waits for all of them is sought by no hash. Thousands may: with one hash for all, each that
  * leaves would walk through the others.
@@ -312,36 +306,20 @@ static uint64_t waiter_hash(const struct attachment_index *x, const struct index
 	return w->uid ? hash_of(x, w->uid) : keyed_hash(&x->key, &w, sizeof(w));
 }
 
-static void waiter_begin(struct attachment_index *x, struct index_waiter *w, const char *uid,
-                         struct deadline d)
+static void waiter_enter_locked(struct attachment_index *x, struct index_waiter *w)
 {
-	uint64_t hash;
-
-	w->uid = uid;
-	hash = waiter_hash(x, w);
-	sem_init(&w->woken, 0, 0);
-	{
-		WITH_LOCK(&x->lock);
-		hash_table_add(&x->waiters, &w->link, hash);
-	}
-	if (cancel_on_set(d.cancel, wake_waiter, w))
-		wake_waiter(w);
-}
-
-static void waiter_end(struct attachment_index *x, struct index_waiter *w, struct deadline d)
-{
-	(void)cancel_on_set(d.cancel, NULL, NULL);
-	{
-		WITH_LOCK(&x->lock);
-		hash_table_remove(&x->waiters, &w->link);
-	}
-	sem_destroy(&w->woken);
+	assert_locked(&x->lock);
+	hash_table_add(&x->waiters, &w->link, waiter_hash(x, w));
 }
 
 /* Until `until` at the latest, and d. */
-static void waiter_wait(struct index_waiter *w, int64_t until, struct deadline d)
+static void waiter_wait_locked(struct attachment_index *x, struct index_waiter *w, int64_t until,
+                               struct deadline d)
 {
-	sem_wait_until(&w->woken, until < d.at ? until : d.at);
+	assert_locked(&x->lock);
+	if (until < d.at)
+		d.at = until;
+	IGNORE_RESULT(wait_queue_wait(&w->woken, &x->lock, d));
 }
 
 /* How many have been read, and whether that is all. */
@@ -351,11 +329,11 @@ struct progress {
 	int64_t stalled_at; /* from then on nothing has come for so long that nothing may come */
 };
 
-static struct progress progress_now(struct attachment_index *x)
+static struct progress progress_locked(struct attachment_index *x)
 {
 	struct progress p;
 
-	WITH_LOCK(&x->lock);
+	assert_locked(&x->lock);
 	p.complete = x->complete;
 	p.read = x->read;
 	p.stalled_at = x->received_at + STALLED_MS * NS_PER_MS;
@@ -370,15 +348,17 @@ static bool is_settled(const struct progress *p)
 
 static struct progress await_complete(struct attachment_index *x, struct deadline d)
 {
-	struct progress p = progress_now(x);
-	struct index_waiter w;
+	struct index_waiter w = { .uid = NULL };
+	struct progress p;
 
+	WITH_LOCK(&x->lock);
+	p = progress_locked(x);
 	if (is_settled(&p))
 		return p;
-	waiter_begin(x, &w, NULL, d);
-	for (p = progress_now(x); !is_settled(&p) && !deadline_given_up(d); p = progress_now(x))
-		waiter_wait(&w, p.stalled_at, d);
-	waiter_end(x, &w, d);
+	waiter_enter_locked(x, &w);
+	for (; !is_settled(&p) && !deadline_given_up(d); p = progress_locked(x))
+		waiter_wait_locked(x, &w, p.stalled_at, d);
+	hash_table_remove(&x->waiters, &w.link);
 	return p;
 }
 
@@ -426,12 +406,13 @@ struct probe {
 };
 
 /* A caller that gives up earlier proves nothing about the watch. */
-static struct probe probe_attachment(struct attachment_index *x, const struct attachment_fact *f,
-                                     int64_t asked_at, bool given_up)
+static struct probe probe_attachment_locked(struct attachment_index *x,
+                                            const struct attachment_fact *f, int64_t asked_at,
+                                            bool given_up)
 {
 	struct probe p;
 
-	WITH_LOCK(&x->lock);
+	assert_locked(&x->lock);
 	p.seq = attachment_table_seq(x->table, f->volume, f->node, f->uid);
 	p.until = patient_until(x, asked_at);
 	if (p.seq != ATTACHMENT_UNSEEN) {
@@ -448,19 +429,20 @@ uint32_t attachment_index_await(struct attachment_index *x, const char *volume, 
 {
 	const struct attachment_fact f = { .volume = volume, .node = node, .uid = uid };
 	int64_t asked_at = monotonic_ns();
-	struct index_waiter w;
+	struct index_waiter w = { .uid = uid };
 	struct probe p;
 
-	waiter_begin(x, &w, uid, d);
+	WITH_LOCK(&x->lock);
+	waiter_enter_locked(x, &w);
 	for (;;) {
 		bool given_up = deadline_given_up(d);
 
-		p = probe_attachment(x, &f, asked_at, given_up);
+		p = probe_attachment_locked(x, &f, asked_at, given_up);
 		if (p.seq != ATTACHMENT_UNSEEN || given_up || !p.until)
 			break;
-		waiter_wait(&w, p.until, d);
+		waiter_wait_locked(x, &w, p.until, d);
 	}
-	waiter_end(x, &w, d);
+	hash_table_remove(&x->waiters, &w.link);
 	return p.seq;
 }
 

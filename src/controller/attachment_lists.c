@@ -18,6 +18,7 @@
 
 #include "common/mem.h"
 #include "common/str.h"
+#include "common/wait_queue.h"
 #include "controller/attachment_index.h"
 #include "controller/attachment_selector.h"
 #include "dpf/dpu_attachment.h"
@@ -28,7 +29,7 @@ struct listed {
 	unsigned users; /* under the queue's lock */
 };
 
-/* A call in the queue, with a semaphore of its own: what happens concerns some of them. */
+/* A call in the queue, woken alone: what happens concerns some of them. */
 struct list_caller {
 	struct list_caller *next, *prev;
 	const char *name; /* of its volume or node */
@@ -36,7 +37,7 @@ struct list_caller {
 	bool turn;          /* it reads, or is to begin */
 	bool in_list;       /* the list that is being read is for it, too */
 	struct listed *got; /* its answer: it has left the queue */
-	sem_t woken;        /* posted when one of these changes, and when the call is cancelled */
+	struct wait_queue woken;
 };
 
 /* Of one kind. If a call is in the queue, the first one has its turn. */
@@ -138,7 +139,7 @@ static void hand_on_locked(struct list_queue *q)
 		return;
 	assert(!q->first->turn);
 	q->first->turn = true;
-	sem_post(&q->first->woken);
+	wait_queue_wake(&q->first->woken);
 }
 
 static void let_go_locked(struct list_queue *q, struct listed *x)
@@ -169,7 +170,7 @@ static void answer_locked(struct list_queue *q, struct attachment_table *table)
 		l->users++;
 		x->got = l;
 		remove_locked(q, x);
-		sem_post(&x->woken);
+		wait_queue_wake(&x->woken);
 	}
 }
 
@@ -198,41 +199,20 @@ static int read_for_all(struct list_queue *q, struct list_caller *me, const stru
 
 /* ---- waiting ---- */
 
-/* Under the lock of the cancellation: no lock is taken here. */
-static void wake_caller(void *arg)
-{
-	struct list_caller *me = arg;
-
-	sem_post(&me->woken);
-}
-
-enum next { HAS_IT, READ, WAIT, LEAVE };
+enum next { HAS_IT, READ, LEAVE };
 
 /* LEAVE: it has left the queue. It was not the first one, so the turn stays where it is. */
-static enum next caller_next_step(struct list_queue *q, struct list_caller *me, bool given_up)
+static enum next wait_for_turn(struct list_queue *q, struct list_caller *me, struct deadline d)
 {
 	WITH_LOCK(&q->lock);
+	while (!me->got && !me->turn && wait_queue_wait(&me->woken, &q->lock, d))
+		;
 	if (me->got)
 		return HAS_IT;
 	if (me->turn)
 		return READ;
-	if (!given_up)
-		return WAIT;
 	remove_locked(q, me);
 	return LEAVE;
-}
-
-/* The caller's cancellation wakes one wait at a time: here this one, in a list that of HTTP. */
-static enum next wait_for_turn(struct list_queue *q, struct list_caller *me, struct deadline d)
-{
-	enum next next;
-
-	if (cancel_on_set(d.cancel, wake_caller, me))
-		wake_caller(me);
-	while ((next = caller_next_step(q, me, deadline_given_up(d))) == WAIT)
-		sem_wait_until(&me->woken, d.at);
-	(void)cancel_on_set(d.cancel, NULL, NULL);
-	return next;
 }
 
 static int refuse_listing(struct list_queue *q, const struct controller *c, struct deadline d,
@@ -257,14 +237,12 @@ static struct listed *obtain_listed(struct list_queue *q, const char *name,
 	enum next next;
 	int rc = 0;
 
-	sem_init(&me.woken, 0, 0);
 	enter(q, &me);
 	next = wait_for_turn(q, &me, d);
 	if (next == READ)
 		rc = read_for_all(q, &me, c, d, err);
 	else if (next == LEAVE)
 		rc = refuse_listing(q, c, d, err);
-	sem_destroy(&me.woken);
 	return rc ? NULL : me.got;
 }
 

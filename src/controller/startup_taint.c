@@ -19,6 +19,7 @@
 #include "common/mem.h"
 #include "common/metric.h"
 #include "common/str.h"
+#include "common/wait_queue.h"
 #include "controller/node_taint.h"
 #include "dpf/dpu_node.h"
 #include "kube/kube_event.h"
@@ -36,7 +37,7 @@ struct startup_taint {
 	struct cancel cancel;
 	pthread_t thread;
 	pthread_mutex_t lock;
-	pthread_cond_t changed;
+	struct wait_queue changed;
 	/* Under the lock. */
 	bool stopping;
 	bool read_all; /* all Nodes are to be read, at once */
@@ -62,7 +63,7 @@ static void add_name_locked(struct startup_taint *t, const char *name)
 		t->read_all = true;
 	else
 		t->names[t->n_names++] = xstrdup(name);
-	pthread_cond_broadcast(&t->changed);
+	wait_queue_wake(&t->changed);
 }
 
 static void add_name(struct startup_taint *t, const char *name)
@@ -124,7 +125,7 @@ static void on_csi_node_event(void *arg, enum kube_follow_event event, const cha
 	if (event == KUBE_FOLLOW_COMPLETE) {
 		WITH_LOCK(&t->lock);
 		t->read_all = true;
-		pthread_cond_broadcast(&t->changed);
+		wait_queue_wake(&t->changed);
 	}
 }
 
@@ -213,7 +214,6 @@ static bool await_work(struct startup_taint *t, char **ret)
 	WITH_LOCK(&t->lock);
 	while (!t->stopping) {
 		int64_t now = monotonic_ns(), at;
-		struct timespec ts;
 
 		start_over_locked(t);
 		/* Names go first, but a node that always fails keeps no page back for ever. */
@@ -223,8 +223,8 @@ static bool await_work(struct startup_taint *t, char **ret)
 		                                                              : t->page_at;
 		if (now >= at)
 			return true;
-		ts = deadline_timespec((struct deadline) { .at = at });
-		pthread_cond_clockwait(&t->changed, &t->lock, CLOCK_MONOTONIC, &ts);
+		IGNORE_RESULT(
+			wait_queue_wait(&t->changed, &t->lock, (struct deadline) { at, NULL }));
 	}
 	return false;
 }
@@ -259,7 +259,6 @@ int startup_taint_start(const struct startup_taint_options *o, struct startup_ta
 	t->page_at = monotonic_ns() + (o->page_ms ? o->page_ms : PAGE_MS) * NS_PER_MS;
 	cancel_init(&t->cancel);
 	pthread_mutex_init(&t->lock, NULL);
-	pthread_cond_init(&t->changed, NULL);
 	rc = pthread_create(&t->thread, NULL, run_startup_taint, t);
 	if (rc) {
 		startup_taint_free(t);
@@ -277,7 +276,7 @@ void startup_taint_stop(struct startup_taint *t)
 	{
 		WITH_LOCK(&t->lock);
 		t->stopping = true;
-		pthread_cond_broadcast(&t->changed);
+		wait_queue_wake(&t->changed);
 	}
 	cancel_set(&t->cancel);
 	pthread_join(t->thread, NULL);
@@ -291,7 +290,6 @@ struct startup_taint *startup_taint_free(struct startup_taint *t)
 		free(t->names[i]);
 	free(t->token);
 	free(t->key);
-	pthread_cond_destroy(&t->changed);
 	pthread_mutex_destroy(&t->lock);
 	cancel_destroy(&t->cancel);
 	free(t);

@@ -75,7 +75,7 @@ static bool end_step(struct watch *w, struct tracked *f, const struct watch_outc
 	to_log &= tracked_done(&w->table, f, r->state, r->why, now);
 	w->steps--;
 	w->notified = true;
-	pthread_cond_broadcast(&w->changed);
+	wait_queue_wake(&w->changed);
 	return to_log;
 }
 
@@ -154,15 +154,15 @@ static void start_due_locked(struct watch *w)
 /* Until something is told, a step is due, or it is time to tell systemd. */
 static void watch_wait_locked(struct watch *w, int64_t most_ms)
 {
-	int64_t at, until = deadline_in_ms(most_ms).at;
-	struct timespec t;
+	struct deadline until = deadline_in_ms(most_ms);
+	int64_t at;
 
 	assert_locked(&w->lock);
 	IGNORE_RESULT(tracked_due(&w->table, monotonic_ns(), &at));
-	t = deadline_timespec((struct deadline) { .at = at < until ? at : until });
-	while (!w->notified && !w->stop)
-		if (pthread_cond_clockwait(&w->changed, &w->lock, CLOCK_MONOTONIC, &t))
-			break;
+	if (at < until.at)
+		until.at = at;
+	while (!w->notified && !w->stop && wait_queue_wait(&w->changed, &w->lock, until))
+		;
 	w->notified = false;
 }
 
@@ -217,7 +217,7 @@ static void *watch_loop(void *arg)
 static void *watch_scan_loop(void *arg)
 {
 	struct watch *w = arg;
-	struct timespec until;
+	struct deadline until;
 	bool stop;
 
 	pthread_setname_np(pthread_self(), "scan");
@@ -225,9 +225,8 @@ static void *watch_scan_loop(void *arg)
 		watch_scan(w);
 		watch_poll(w);
 		WITH_LOCK(&w->lock);
-		until = deadline_timespec(deadline_in_ms(SCAN_MS));
-		while (!w->stop &&
-		       !pthread_cond_clockwait(&w->changed, &w->lock, CLOCK_MONOTONIC, &until))
+		until = deadline_in_ms(SCAN_MS);
+		while (!w->stop && wait_queue_wait(&w->changed, &w->lock, until))
 			;
 		stop = w->stop;
 	} while (!stop);
@@ -291,7 +290,7 @@ static void stop_all(struct watch *w)
 	for (struct tracked *f = w->table.first; f; f = f->next)
 		if (f->running)
 			cancel_set(&f->cancel);
-	pthread_cond_broadcast(&w->changed);
+	wait_queue_wake(&w->changed);
 }
 
 /* What does not come back is named and cut by the thread that takes signals. */
@@ -299,7 +298,7 @@ static void wait_for_steps(struct watch *w)
 {
 	WITH_LOCK(&w->lock);
 	while (w->steps)
-		pthread_cond_wait(&w->changed, &w->lock);
+		IGNORE_RESULT(wait_queue_wait(&w->changed, &w->lock, deadline_never()));
 }
 
 static void watch_begin(struct watch *w)
@@ -373,7 +372,6 @@ int host_watch(const struct host_args *a, struct err *err)
 	int rc;
 
 	pthread_mutex_init(&w.lock, NULL);
-	pthread_cond_init(&w.changed, NULL);
 	cancel_init(&w.stopping);
 	rc = watch_config_read(a->config, &w.config, err);
 	if (!rc)
@@ -388,7 +386,6 @@ int host_watch(const struct host_args *a, struct err *err)
 	running_free(w.running);
 	watch_config_clear(&w.config);
 	pthread_mutex_destroy(&w.lock);
-	pthread_cond_destroy(&w.changed);
 	cancel_destroy(&w.stopping);
 	return rc;
 }

@@ -34,7 +34,7 @@ void watch_apply(struct watch *w, const char *uid, const struct attachment_file 
 	else
 		tracked_gone(&w->table, uid, now);
 	w->notified = true;
-	pthread_cond_broadcast(&w->changed);
+	wait_queue_wake(&w->changed);
 }
 
 static void event_consume_object(struct watch *w, bool deleted, const char *text, size_t n)
@@ -63,7 +63,7 @@ static void set_refused(struct watch *w, const char *text, size_t n)
 	WITH_LOCK(&w->lock);
 	snprintf(w->refused, sizeof(w->refused), "%.*s", (int)n, text);
 	w->notified = true;
-	pthread_cond_broadcast(&w->changed);
+	wait_queue_wake(&w->changed);
 }
 
 static void event_list_begin(struct watch *w)

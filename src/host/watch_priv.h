@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "common/running.h"
+#include "common/wait_queue.h"
 #include "host/tracked.h"
 #include "host/host_node.h"
 #include "host/watch_config.h"
@@ -19,7 +20,7 @@ struct watch {
 	struct cancel stopping;     /* cancels the requests of the scan thread */
 
 	pthread_mutex_t lock;
-	pthread_cond_t changed;
+	struct wait_queue changed;
 	/* Under the lock. */
 	struct tracked_table table;
 	struct kube_follow *follow; /* NULL: not yet */

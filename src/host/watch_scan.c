@@ -90,7 +90,7 @@ static bool scan_set_result(struct watch *w, const struct scan *l, bool due, con
 		if (due) {
 			to_log = tracked_retry(f, why, monotonic_ns());
 			w->notified = true;
-			pthread_cond_broadcast(&w->changed);
+			wait_queue_wake(&w->changed);
 		} else if (f->state == TRACKED_ATTACHED && !str_eq(f->why, why)) {
 			snprintf(f->why, sizeof(f->why), "%s", why);
 			to_log = *why;

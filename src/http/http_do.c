@@ -14,8 +14,8 @@
 #include "common/cleanup.h"
 
 struct http_waiter {
-	sem_t told; /* posted when one of the two below is set */
-	atomic_bool done, cancelled;
+	sem_t told; /* posted at the end of the call, and by the caller's cancellation */
+	atomic_bool done;
 	struct http_result *result; /* of the engine until done */
 };
 
@@ -29,22 +29,6 @@ static void waiter_done(void *arg, struct http_result *result)
 	sem_post(&w->told);
 }
 
-static void waiter_cancel(void *arg)
-{
-	struct http_waiter *w = arg;
-	atomic_store(&w->cancelled, true);
-	sem_post(&w->told);
-}
-
-static void waiter_wait(struct http_waiter *w, struct http *h, struct http_call *call)
-{
-	sem_wait_until(&w->told, DEADLINE_NEVER);
-	if (!atomic_load(&w->done))
-		http_cancel(h, call);
-	while (!atomic_load(&w->done))
-		sem_wait_until(&w->told, DEADLINE_NEVER);
-}
-
 void http_do(struct http *h, struct http_request *request, struct deadline d,
              struct http_result *ret)
 {
@@ -56,10 +40,11 @@ void http_do(struct http *h, struct http_request *request, struct deadline d,
 	if (!request->deadline_at || request->deadline_at > d.at)
 		request->deadline_at = d.at;
 	call = http_start(h, request);
-
-	if (cancel_on_set(d.cancel, waiter_cancel, &w))
-		waiter_cancel(&w);
-	waiter_wait(&w, h, call);
-	(void)cancel_on_set(d.cancel, NULL, NULL);
+	/* The engine keeps the deadline. */
+	sem_wait_deadline(&w.told, (struct deadline) { DEADLINE_NEVER, d.cancel });
+	if (!atomic_load(&w.done))
+		http_cancel(h, call);
+	while (!atomic_load(&w.done))
+		sem_wait_until(&w.told, DEADLINE_NEVER);
 	sem_destroy(&w.told);
 }

@@ -16,13 +16,14 @@
 #include "common/deadline.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/wait_queue.h"
 
 #define FAILED_PAUSE_NS INT64_C(1000000000)
 #define LOOK_EVERY_NS INT64_C(20000000)
 
 struct kube_config {
 	pthread_mutex_t lock;
-	pthread_cond_t loaded;
+	struct wait_queue loaded;
 	struct kube_access *current;
 	bool loading;
 	_Atomic int64_t looked_at; /* at the files' marks; monotonic ns */
@@ -49,7 +50,6 @@ int kube_config_new(const struct kube_source *source,
 		return -1;
 	c = xcalloc(1, sizeof(*c));
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_cond_init(&c->loaded, NULL);
 	c->current = first;
 	c->current->refs = 1;
 	c->kubeconfig = xstrdup_or_null(source->kubeconfig);
@@ -71,7 +71,6 @@ struct kube_config *kube_config_free(struct kube_config *c)
 	free(c->context);
 	free(c->service_account_dir);
 	pthread_mutex_destroy(&c->lock);
-	pthread_cond_destroy(&c->loaded);
 	free(c);
 	return NULL;
 }
@@ -107,7 +106,7 @@ static bool access_claim_load(struct kube_config *c, const struct kube_access *s
 	WITH_LOCK(&c->lock);
 	waited = c->loading;
 	while (force && c->loading)
-		pthread_cond_wait(&c->loaded, &c->lock);
+		IGNORE_RESULT(wait_queue_wait(&c->loaded, &c->lock, deadline_never()));
 	if (c->loading || c->current != seen || (force && waited))
 		return false;
 	if (!force && monotonic_ns() < c->not_before)
@@ -127,7 +126,7 @@ static void access_load(struct kube_config *c)
 		            err.msg);
 	WITH_LOCK(&c->lock);
 	c->loading = false;
-	pthread_cond_broadcast(&c->loaded);
+	wait_queue_wake(&c->loaded);
 	if (!fresh) {
 		c->not_before = monotonic_ns() + FAILED_PAUSE_NS;
 		return;

@@ -60,7 +60,6 @@ static struct kube *kube_destroy(struct kube *k)
 	kube_limiter_destroy(&k->limiter);
 	kube_indeterminate_destroy(&k->indeterminate);
 	pthread_mutex_destroy(&k->lock);
-	pthread_cond_destroy(&k->changed);
 	free(k->user_agent);
 	free(k->field_manager);
 	free(k);
@@ -87,7 +86,6 @@ int kube_new_tuned(const struct kube_options *o, const struct kube_tuning *tunin
 		k->tuning = *tuning;
 	tuning_complete(&k->tuning);
 	pthread_mutex_init(&k->lock, NULL);
-	pthread_cond_init(&k->changed, NULL);
 	kube_trim_init(k);
 	kube_limiter_init(&k->limiter, o->qps, o->burst);
 	kube_indeterminate_init(&k->indeterminate, k->tuning.late_ms);
@@ -117,9 +115,9 @@ struct kube *kube_free(struct kube *k)
 		WITH_LOCK(&k->lock);
 		k->stopping = true;
 		kube_watches_stop(k);
-		pthread_cond_broadcast(&k->changed);
+		wait_queue_wake(&k->changed);
 		while (k->users > 0)
-			pthread_cond_wait(&k->changed, &k->lock);
+			IGNORE_RESULT(wait_queue_wait(&k->changed, &k->lock, deadline_never()));
 	}
 	return kube_destroy(k);
 }
@@ -135,5 +133,5 @@ void kube_leave(struct kube *k)
 	WITH_LOCK(&k->lock);
 	/* Nobody but kube_free() waits for it: those who sleep before a retry stay asleep. */
 	if (--k->users == 0)
-		pthread_cond_broadcast(&k->changed);
+		wait_queue_wake(&k->changed);
 }

@@ -16,46 +16,20 @@
 #include "common/metric.h"
 #include "common/thread.h"
 
-/*
- * The caller's cancellation wakes it with its own lock held: so cancel_*() must never be called
- * while the client's lock is held.
- */
-struct retry_sleep {
-	struct kube *k;
-	bool cancelled; /* under the client's lock */
-};
-
-static void wake_sleep(void *arg)
-{
-	struct retry_sleep *s = arg;
-	WITH_LOCK(&s->k->lock);
-	s->cancelled = true;
-	pthread_cond_broadcast(&s->k->changed);
-}
-
-static bool sleep_to(struct kube *k, const struct retry_sleep *s, struct deadline until)
-{
-	struct timespec ts = deadline_timespec(until);
-
-	thread_rest();
-	WITH_LOCK(&k->lock);
-	while (!k->stopping && !s->cancelled && !deadline_passed(until))
-		pthread_cond_clockwait(&k->changed, &k->lock, CLOCK_MONOTONIC, &ts);
-	return k->stopping;
-}
-
 /* Sleeps until `at`, the end of d, its cancellation, or kube_free(). */
 static int sleep_until(struct kube *k, int64_t at, struct deadline d, struct err *err,
                        const char *what)
 {
-	struct retry_sleep s = { .k = k };
-	bool stopping = false;
+	struct deadline until = { at < d.at ? at : d.at, d.cancel };
 
-	if (!cancel_on_set(d.cancel, wake_sleep, &s))
-		stopping = sleep_to(k, &s, (struct deadline) { .at = at < d.at ? at : d.at });
-	(void)cancel_on_set(d.cancel, NULL, NULL);
-	if (stopping)
-		return err_set(err, ERR_CANCELLED, "%s: the client is being stopped", what);
+	thread_rest();
+	{
+		WITH_LOCK(&k->lock);
+		while (!k->stopping && wait_queue_wait(&k->changed, &k->lock, until))
+			;
+		if (k->stopping)
+			return err_set(err, ERR_CANCELLED, "%s: the client is being stopped", what);
+	}
 	return deadline_check(d, err, what);
 }
 

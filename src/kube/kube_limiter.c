@@ -106,10 +106,8 @@ static bool limiter_consume_token_locked(struct kube_limiter *l, int64_t now)
 static bool ask_locked(struct kube_limiter *l, struct kube_turn *t, int64_t now)
 {
 	assert_locked(&l->lock);
-	*t = (struct kube_turn) { .limiter = l,
-		                  .kind = work.kind,
-		                  .began = work.began ? work.began : next_number(),
-		                  .called = PTHREAD_COND_INITIALIZER };
+	*t = (struct kube_turn) { .kind = work.kind,
+		                  .began = work.began ? work.began : next_number() };
 	t->granted = !next_locked(l) && limiter_consume_token_locked(l, now);
 	if (!t->granted)
 		enqueue_locked(l, t);
@@ -127,7 +125,7 @@ static int64_t limiter_grant_locked(struct kube_limiter *l, int64_t now)
 		dequeue_locked(l, t);
 		l->next_kind = (t->kind + 1) % KUBE_WORK_KINDS;
 		t->granted = true;
-		pthread_cond_signal(&t->called);
+		wait_queue_wake(&t->called);
 	}
 	return INT64_MAX;
 }
@@ -144,7 +142,7 @@ static void limiter_leave_locked(struct kube_limiter *l, struct kube_turn *t)
 	/* Also when another was called to be the keeper, and this one goes before it has woken. */
 	next = l->keeper ? NULL : next_locked(l);
 	if (next)
-		pthread_cond_signal(&next->called);
+		wait_queue_wake(&next->called);
 }
 
 bool kube_limiter_ask(struct kube_limiter *l, struct kube_turn *t, int64_t now)
@@ -167,14 +165,6 @@ void kube_limiter_leave(struct kube_limiter *l, struct kube_turn *t)
 
 /* ---- waiting ---- */
 
-static void cancel_turn(void *arg)
-{
-	struct kube_turn *t = arg;
-	WITH_LOCK(&t->limiter->lock);
-	t->cancelled = true;
-	pthread_cond_signal(&t->called);
-}
-
 /* When the thread of this turn has to wake by itself. Hands out turns when nobody else does. */
 static struct deadline limiter_wake_at_locked(struct kube_limiter *l, struct kube_turn *t,
                                               struct deadline d)
@@ -193,40 +183,34 @@ static struct deadline limiter_wake_at_locked(struct kube_limiter *l, struct kub
 	return d;
 }
 
-static void sleep_until_granted(struct kube_limiter *l, struct kube_turn *t, struct deadline d)
+/* Ends the turn. Returns whether the limiter has been stopped. */
+static bool sleep_until_granted(struct kube_limiter *l, struct kube_turn *t, struct deadline d)
 {
 	WITH_LOCK(&l->lock);
-	while (!t->granted && !t->cancelled && !l->stopping && !deadline_passed(d)) {
-		struct timespec until = deadline_timespec(limiter_wake_at_locked(l, t, d));
+	while (!t->granted && !l->stopping && !deadline_given_up(d)) {
+		struct deadline until = limiter_wake_at_locked(l, t, d);
 
 		if (!t->granted)
-			pthread_cond_clockwait(&t->called, &l->lock, CLOCK_MONOTONIC, &until);
+			IGNORE_RESULT(wait_queue_wait(&t->called, &l->lock, until));
 	}
+	limiter_leave_locked(l, t);
+	return l->stopping;
 }
 
 int kube_limiter_wait(struct kube_limiter *l, struct deadline d, struct err *err)
 {
 	static const char what[] = "waiting for the request limit (--kube-api-qps)";
 	struct kube_turn t;
-	bool granted, stopping;
+	bool stopping;
 	unsigned span;
 
 	if (kube_limiter_ask(l, &t, monotonic_ns()))
 		return 0;
 	span = metric_begin(METRIC_API_QUEUE, NULL);
 	thread_rest();
-	if (!cancel_on_set(d.cancel, cancel_turn, &t))
-		sleep_until_granted(l, &t, d);
-	(void)cancel_on_set(d.cancel, NULL, NULL);
-	{
-		WITH_LOCK(&l->lock);
-		limiter_leave_locked(l, &t);
-		granted = t.granted;
-		stopping = l->stopping;
-	}
-	pthread_cond_destroy(&t.called);
+	stopping = sleep_until_granted(l, &t, d);
 	metric_end(span);
-	if (granted)
+	if (t.granted)
 		return 0;
 	if (stopping)
 		return err_set(err, ERR_CANCELLED, "%s: the client is being stopped", what);
@@ -239,5 +223,5 @@ void kube_limiter_stop(struct kube_limiter *l)
 	l->stopping = true;
 	for (unsigned i = 0; i < KUBE_WORK_KINDS; i++)
 		for (struct kube_turn *t = l->first[i]; t; t = t->after)
-			pthread_cond_signal(&t->called);
+			wait_queue_wake(&t->called);
 }

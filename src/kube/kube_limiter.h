@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "common/deadline.h"
+#include "common/wait_queue.h"
 #include "kube/kube.h"
 
 /* One request that waits, on its thread's stack. All fields are under the limiter's lock. */
@@ -25,9 +26,7 @@ struct kube_turn {
 	unsigned kind;
 	uint64_t began; /* the work's number */
 	bool granted;
-	bool cancelled;
-	struct kube_limiter *limiter;
-	pthread_cond_t called;
+	struct wait_queue called;
 };
 
 struct kube_limiter {

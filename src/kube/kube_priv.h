@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "common/wait_queue.h"
 #include "http/http.h"
 #include "kube/kube.h"
 #include "kube/kube_access.h"
@@ -48,8 +49,8 @@ struct kube {
 	bool trim_again;
 	_Atomic int64_t answered_at; /* when a caller's request was last answered; monotonic ns */
 
-	pthread_mutex_t lock;   /* guards the fields below, and all waits */
-	pthread_cond_t changed; /* stopping, or the last user has left */
+	pthread_mutex_t lock;      /* guards the fields below, and all waits */
+	struct wait_queue changed; /* stopping, or the last user has left */
 	bool stopping;
 	unsigned users; /* running calls and open waits */
 	struct kube_watch *watches;

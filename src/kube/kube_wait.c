@@ -4,7 +4,7 @@
  *
  * A wait holds at most one state as text, the newest that was not given out. The caller's thread
  * parses it, so a state that a newer one replaces is never parsed. Nothing else of the cluster is
- * kept. Everything is under the client's lock. Each wait has a condition variable of its own, so an
+ * kept. Everything is under the client's lock. Each wait has a queue of its own, so an
  * event wakes only the threads that wait for its object.
  *
  * A wait reads its object only after kube_wait_next() was called for the first time: a caller opens
@@ -27,7 +27,6 @@ int kube_wait_open(struct kube *k, const struct kube_kind *kind, const char *ns,
                    struct kube_wait **ret, struct err *err)
 {
 	struct kube_wait *w = xcalloc(1, sizeof(*w));
-	pthread_cond_init(&w->notified, NULL);
 	w->name = xstrdup(name);
 	WITH_LOCK(&k->lock);
 	if (k->stopping) {
@@ -94,7 +93,6 @@ void kube_wait_close(struct kube_wait *w)
 		WITH_LOCK(&k->lock);
 		waits_remove(&w->watch->waits, w);
 	}
-	pthread_cond_destroy(&w->notified);
 	free(w->state);
 	free(w->err);
 	free(w->name);
@@ -163,36 +161,25 @@ static void begin_asking(struct kube_wait *w)
 static bool has_event_locked(const struct kube_wait *w)
 {
 	assert_locked(w->watch->waits.lock);
-	return w->watch->k->stopping || w->cancelled || w->state || w->gone || w->failed;
-}
-
-static void wait_for_event(struct kube_wait *w, int64_t at)
-{
-	struct kube *k = w->watch->k;
-	struct deadline until = { .at = at };
-	struct timespec ts = deadline_timespec(until);
-	WITH_LOCK(&k->lock);
-	while (!has_event_locked(w) && !deadline_passed(until))
-		pthread_cond_clockwait(&w->notified, &k->lock, CLOCK_MONOTONIC, &ts);
+	return w->watch->k->stopping || w->state || w->gone || w->failed;
 }
 
 /* NO_EVENT: the time is over. */
-static int wait_text_until(struct kube_wait *w, int64_t at, struct state_text *ret, struct err *err)
+static int wait_text_until(struct kube_wait *w, int64_t at, struct deadline d,
+                           struct state_text *ret, struct err *err)
 {
 	struct kube *k = w->watch->k;
-	struct deadline until = { .at = at };
-	struct timespec ts = deadline_timespec(until);
+	int rc;
+
 	WITH_LOCK(&k->lock);
-	for (;;) {
-		int rc = wait_consume_locked(w, ret, err);
-		if (rc != NO_EVENT)
-			return rc;
-		if (w->cancelled)
-			return err_set(err, ERR_CANCELLED, "watch %s: cancelled", w->name);
-		if (deadline_passed(until))
-			return NO_EVENT;
-		pthread_cond_clockwait(&w->notified, &k->lock, CLOCK_MONOTONIC, &ts);
-	}
+	if (at < d.at)
+		d.at = at;
+	while (!has_event_locked(w) && wait_queue_wait(&w->notified, &k->lock, d))
+		;
+	rc = wait_consume_locked(w, ret, err);
+	if (rc == NO_EVENT && cancel_is_set(d.cancel))
+		return err_set(err, ERR_CANCELLED, "watch %s: cancelled", w->name);
+	return rc;
 }
 
 /* kube_wait_next() with the state's text instead of its tree. */
@@ -202,29 +189,17 @@ static int wait_next_text(struct kube_wait *w, struct deadline d, struct state_t
 	int64_t rest_at = monotonic_ns() + REST_AFTER_NS;
 	int rc;
 	begin_asking(w);
-	rc = wait_text_until(w, rest_at < d.at ? rest_at : d.at, ret, err);
+	rc = wait_text_until(w, rest_at, d, ret, err);
 	if (rc == NO_EVENT && rest_at < d.at) {
 		if (w->on_rest)
 			w->on_rest(w->on_rest_arg);
 		thread_rest();
-		rc = wait_text_until(w, d.at, ret, err);
+		rc = wait_text_until(w, d.at, d, ret, err);
 	}
 	if (rc != NO_EVENT)
 		return rc;
 	WITH_LOCK(&w->watch->k->lock);
 	return out_of_time(w, err);
-}
-
-/*
- * Called with the lock of the caller's cancellation held: so cancel_*() must never be called while
- * the client's lock is held.
- */
-static void wake(void *arg)
-{
-	struct kube_wait *w = arg;
-	WITH_LOCK(&w->watch->k->lock);
-	w->cancelled = true;
-	pthread_cond_signal(&w->notified);
 }
 
 /* The event was no JSON after all: the object that it was about is read instead. */
@@ -250,7 +225,7 @@ FRAME_OF_ITS_OWN static bool parse(struct kube_wait *w, const struct state_text 
 	return rc == 0;
 }
 
-static int next_parsed(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
+int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
 {
 	for (;;) {
 		struct state_text state = { 0 };
@@ -263,31 +238,10 @@ static int next_parsed(struct kube_wait *w, struct deadline d, struct json **ret
 	}
 }
 
-static void begin_wait(struct kube_wait *w, struct deadline d)
-{
-	w->cancelled = false;
-	if (cancel_on_set(d.cancel, wake, w))
-		wake(w);
-}
-
-static void end_wait(struct deadline d)
-{
-	(void)cancel_on_set(d.cancel, NULL, NULL);
-}
-
-int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, struct err *err)
-{
-	int rc;
-	begin_wait(w, d);
-	rc = next_parsed(w, d, ret, err);
-	end_wait(d);
-	return rc;
-}
-
 void kube_wait_event(struct kube_wait *w, struct deadline d)
 {
-	begin_wait(w, d);
 	begin_asking(w);
-	wait_for_event(w, d.at);
-	end_wait(d);
+	WITH_LOCK(&w->watch->k->lock);
+	while (!has_event_locked(w) && wait_queue_wait(&w->notified, w->watch->waits.lock, d))
+		;
 }

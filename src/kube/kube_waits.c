@@ -118,7 +118,7 @@ static void notify_gone(const struct kube_waits *all, struct kube_wait *w)
 	w->version[0] = 0;
 	w->gone = !w->gone_reported;
 	forget_error(all, w);
-	pthread_cond_signal(&w->notified);
+	wait_queue_wake(&w->notified);
 }
 
 static void notify_deleted(const struct kube_waits *all, struct kube_wait *w,
@@ -146,7 +146,7 @@ static void waits_notify_state(const struct kube_waits *all, struct kube_wait *w
 	memcpy(w->state, e->object.at, e->object.n);
 	w->gone = false;
 	forget_error(all, w);
-	pthread_cond_signal(&w->notified);
+	wait_queue_wake(&w->notified);
 }
 
 bool waits_notify(struct kube_waits *all, const struct kube_event *e)
@@ -171,7 +171,7 @@ static void notify_error(struct kube_wait *w, const struct err *err)
 		w->err = xmalloc(sizeof(*w->err));
 	*w->err = *err;
 	wait_must_read(w);
-	pthread_cond_signal(&w->notified);
+	wait_queue_wake(&w->notified);
 }
 
 /* An error that is still to be reported comes first: its caller says whether the read is wanted. */
@@ -323,5 +323,5 @@ void waits_wake(struct kube_waits *all)
 {
 	assert_locked(all->lock);
 	for (struct kube_wait *i = all->first; i; i = i->next)
-		pthread_cond_signal(&i->notified);
+		wait_queue_wake(&i->notified);
 }

@@ -14,6 +14,7 @@
 #include "common/err.h"
 #include "common/hash_table.h"
 #include "common/keyed_hash.h"
+#include "common/wait_queue.h"
 #include "kube/kube_event.h"
 
 #define RESOURCE_VERSION_MAX 128
@@ -28,9 +29,8 @@ struct kube_wait {
 	struct kube_wait *next, **prev_next; /* of all; the pointer that points here */
 	char *name;
 	struct kube_watch *watch;
-	char *uid;               /* the object that the caller means, or NULL: any of this name */
-	pthread_cond_t notified; /* there is something to consume, or the caller gives up */
-	bool cancelled;          /* the caller gives up */
+	char *uid; /* the object that the caller means, or NULL: any of this name */
+	struct wait_queue notified; /* there is something to consume */
 	void (*on_rest)(void *arg); /* NULL, or see kube_wait_on_rest(); the caller's thread only */
 	void *on_rest_arg;
 

@@ -29,6 +29,7 @@
 #include "common/mem.h"
 #include "common/metric.h"
 #include "common/str.h"
+#include "common/wait_queue.h"
 #include "rpc/relay.h"
 
 #define BACKLOG 128
@@ -70,8 +71,8 @@ struct listener {
 	struct relay *over[EVENTS]; /* freed after the events that may name them */
 	unsigned n_over;
 	pthread_t thread;
-	pthread_mutex_t lock;   /* guards all below; only the thread writes the table */
-	pthread_cond_t changed; /* `reached` */
+	pthread_mutex_t lock;      /* guards all below; only the thread writes the table */
+	struct wait_queue changed; /* `reached` */
 	enum phase asked, reached;
 	unsigned n;
 	struct connection table[];
@@ -455,7 +456,7 @@ static void obey(struct listener *l)
 		l->end_by = monotonic_ns() + DRAIN_MS * MS;
 	WITH_LOCK(&l->lock);
 	l->reached = asked;
-	pthread_cond_broadcast(&l->changed);
+	wait_queue_wake(&l->changed);
 }
 
 static void listener_on_event(struct listener *l, const struct epoll_event *event)
@@ -556,7 +557,6 @@ int listener_new(const struct listener_options *options, struct listener **ret, 
 	l->path = xstrdup(options->path);
 	l->fd = l->epoll = l->wake = -1;
 	pthread_mutex_init(&l->lock, NULL);
-	pthread_cond_init(&l->changed, NULL);
 	if (listener_bind(l, err)) {
 		listener_free(l);
 		return -1;
@@ -576,7 +576,7 @@ static void listener_enter(struct listener *l, enum phase phase)
 	IGNORE_RESULT(eventfd_write(l->wake, 1));
 	WITH_LOCK(&l->lock);
 	while (l->reached < phase)
-		pthread_cond_wait(&l->changed, &l->lock);
+		IGNORE_RESULT(wait_queue_wait(&l->changed, &l->lock, deadline_never()));
 }
 
 void listener_stop(struct listener *l)
@@ -602,7 +602,6 @@ struct listener *listener_free(struct listener *l)
 	fd_p(&l->fd);
 	fd_p(&l->epoll);
 	fd_p(&l->wake);
-	pthread_cond_destroy(&l->changed);
 	pthread_mutex_destroy(&l->lock);
 	free(l->path);
 	free(l);

@@ -141,7 +141,6 @@ static struct rpc_server *rpc_server_new(const struct rpc_server_options *o,
 	s->max_calls = o->max_calls ? o->max_calls : LIMIT_RPC_CALLS;
 	s->shut = (struct tag) { SERVER_SHUT, NULL };
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->changed, NULL);
 	s->workers = workers_new(IDLE_MS);
 	gpr_set_log_function(log_grpc);
 	gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
@@ -212,11 +211,9 @@ bool rpc_server_has_socket(const struct rpc_server *s)
  */
 static bool wait_quiet(struct rpc_server *s, bool connections, struct deadline d)
 {
-	struct timespec until = deadline_timespec(d);
-
 	WITH_LOCK(&s->lock);
 	while (s->live || (connections && !s->notified))
-		if (pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, &until))
+		if (!wait_queue_wait(&s->changed, &s->lock, d))
 			return false;
 	return true;
 }
@@ -255,7 +252,6 @@ static void rpc_server_release(struct rpc_server *s)
 	/* gRPC has closed its ends: what it has written before still goes to the clients. */
 	listener_free(s->listener);
 	pthread_mutex_destroy(&s->lock);
-	pthread_cond_destroy(&s->changed);
 	free(s);
 }
 

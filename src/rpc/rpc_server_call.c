@@ -94,7 +94,7 @@ static void count_gone(struct rpc_server *s, bool counted)
 	assert(s->live > 0 && s->counted >= counted);
 	s->live--;
 	s->counted -= counted;
-	pthread_cond_signal(&s->changed);
+	wait_queue_wake(&s->changed);
 }
 
 static void call_unref(struct server_call *c)
@@ -456,7 +456,7 @@ static void on_shut(struct rpc_server *s)
 {
 	WITH_LOCK(&s->lock);
 	s->notified = true;
-	pthread_cond_signal(&s->changed);
+	wait_queue_wake(&s->changed);
 }
 
 /* Its caller has gone, or its deadline has passed. */

@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "common/wait_queue.h"
 #include "rpc/rpc_server.h"
 #include "rpc/rpc_stream.h"
 #include "rpc/workers.h"
@@ -61,7 +62,7 @@ struct rpc_server {
 	unsigned n_unread, max_incomplete;
 	int64_t message_ns;
 	pthread_mutex_t lock; /* guards all below */
-	pthread_cond_t changed;
+	struct wait_queue changed;
 	unsigned live;    /* calls that have arrived and are not gone */
 	unsigned counted; /* of these, the ones that need a thread */
 	bool stopping;    /* no slot is posted any more */

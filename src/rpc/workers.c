@@ -25,6 +25,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/thread.h"
+#include "common/wait_queue.h"
 
 /* Between two malloc_trim() while many threads end. */
 #define TRIM_NS INT64_C(1000000000)
@@ -46,7 +47,7 @@ struct workers {
 	size_t stack_bytes; /* with the guard page */
 	size_t guard_bytes;
 	pthread_mutex_t lock; /* guards all below, and what belongs to idle threads */
-	pthread_cond_t changed;
+	struct wait_queue changed;
 	struct worker *idle; /* who became idle last */
 	unsigned n_threads;
 	bool stop;
@@ -63,7 +64,6 @@ struct workers *workers_new(int idle_ms)
 	w->guard_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	w->stack_bytes = THREAD_STACK_BYTES + w->guard_bytes;
 	pthread_mutex_init(&w->lock, NULL);
-	pthread_cond_init(&w->changed, NULL);
 	return w;
 }
 
@@ -162,7 +162,7 @@ static void end(struct worker *me)
 		w->n_threads--;
 		trim = is_to_trim_locked(w);
 		free(me);
-		pthread_cond_signal(&w->changed);
+		wait_queue_wake(&w->changed);
 	}
 	if (stack_before)
 		bury(before, stack_before, bytes);
@@ -278,7 +278,7 @@ static void stop(struct workers *w)
 	     idle = take_idle_locked(w, NULL))
 		sem_post(&idle->woken);
 	while (w->n_threads)
-		pthread_cond_wait(&w->changed, &w->lock);
+		IGNORE_RESULT(wait_queue_wait(&w->changed, &w->lock, deadline_never()));
 }
 
 struct workers *workers_free(struct workers *w)
@@ -289,7 +289,6 @@ struct workers *workers_free(struct workers *w)
 	if (w->ended_stack)
 		bury(w->ended, w->ended_stack, w->stack_bytes);
 	pthread_mutex_destroy(&w->lock);
-	pthread_cond_destroy(&w->changed);
 	free(w);
 	return NULL;
 }

@@ -26,6 +26,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/thread.h"
+#include "common/wait_queue.h"
 #include "web/web_listener.h"
 #include "web/web_request.h"
 
@@ -66,8 +67,8 @@ struct web_server {
 	struct maker *makers; /* one per page */
 	struct web_tuning tuning;
 	struct web_listener listener;
-	pthread_mutex_t lock;   /* guards all below, and the makers */
-	pthread_cond_t changed; /* any of it */
+	pthread_mutex_t lock;      /* guards all below, and the makers */
+	struct wait_queue changed; /* any of it */
 	bool stopping;
 	unsigned threads; /* the one that accepts, and the connections' */
 	struct connection connections[WEB_CONNECTIONS];
@@ -105,14 +106,6 @@ static struct web_answer answer_new(int status)
 	return a;
 }
 
-static bool wait_locked(struct web_server *s, struct deadline until)
-{
-	struct timespec ts = deadline_timespec(until);
-
-	assert_locked(&s->lock);
-	return !pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, &ts);
-}
-
 /* ---- pages ---- */
 
 static void *render_page(void *arg)
@@ -128,7 +121,7 @@ static void *render_page(void *arg)
 		str_clear(&m->answer.body);
 	m->made++;
 	m->running = false;
-	pthread_cond_broadcast(&m->server->changed);
+	wait_queue_wake(&m->server->changed);
 	return NULL;
 }
 
@@ -152,7 +145,7 @@ static bool await_page(struct connection *c, struct maker *m, struct web_answer 
 	m->waiting++;
 	c->maker = m;
 	if (begin_page_locked(m))
-		while (m->made == made && !c->cut && wait_locked(s, until))
+		while (m->made == made && !c->cut && wait_queue_wait(&s->changed, &s->lock, until))
 			;
 	ret->status = 503;
 	if (m->made != made) {
@@ -260,7 +253,7 @@ static void end_reading(struct connection *c)
 	c->reading = false;
 	c->cut = c->server->stopping;
 	c->since = monotonic_ns();
-	pthread_cond_broadcast(&c->server->changed);
+	wait_queue_wake(&c->server->changed);
 }
 
 static bool web_send_answer(const struct connection *c, const struct web_answer *a, bool head)
@@ -312,7 +305,7 @@ static void *run_connection(void *arg)
 	WITH_LOCK(&c->server->lock);
 	close(TAKE_FD(c->fd));
 	c->server->threads--;
-	pthread_cond_broadcast(&c->server->changed);
+	wait_queue_wake(&c->server->changed);
 	return NULL;
 }
 
@@ -350,10 +343,10 @@ static void evict_locked(struct web_server *s)
 	if (!least->cut && (least->maker || deadline_passed(due))) {
 		least->cut = true;
 		shutdown(least->fd, least->reading ? SHUT_RD : SHUT_RDWR);
-		pthread_cond_broadcast(&s->changed);
+		wait_queue_wake(&s->changed);
 		due = deadline_never();
 	}
-	wait_locked(s, due);
+	IGNORE_RESULT(wait_queue_wait(&s->changed, &s->lock, due));
 }
 
 /* A free place; NULL: the server stops. */
@@ -420,11 +413,11 @@ static void *run_server(void *arg)
 			continue;
 		log_limited(LOG_WARNING, 60, "--http-endpoint: no connection can be taken: %s",
 		            strerrordesc_np(rc));
-		wait_locked(s, deadline_in_ms(REFUSED_MS));
+		IGNORE_RESULT(wait_queue_wait(&s->changed, &s->lock, deadline_in_ms(REFUSED_MS)));
 	}
 	WITH_LOCK(&s->lock);
 	s->threads--;
-	pthread_cond_broadcast(&s->changed);
+	wait_queue_wake(&s->changed);
 	return NULL;
 }
 
@@ -433,7 +426,6 @@ static void *run_server(void *arg)
 static struct web_server *release(struct web_server *s)
 {
 	web_listener_close(&s->listener);
-	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
 	free(s->makers);
 	free(s);
@@ -456,7 +448,6 @@ static struct web_server *web_server_new(const struct web_page *pages, size_t n_
 		s->connections[i].fd = -1;
 	s->tuning = tuning ? *tuning : defaults;
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->changed, NULL);
 	return s;
 }
 
@@ -510,10 +501,10 @@ static const struct maker *end_all(struct web_server *s)
 		if (s->connections[i].fd >= 0)
 			shutdown(s->connections[i].fd, SHUT_RDWR);
 	}
-	pthread_cond_broadcast(&s->changed);
+	wait_queue_wake(&s->changed);
 	while (s->threads)
-		pthread_cond_wait(&s->changed, &s->lock);
-	while (running_locked(s) && wait_locked(s, until))
+		IGNORE_RESULT(wait_queue_wait(&s->changed, &s->lock, deadline_never()));
+	while (running_locked(s) && wait_queue_wait(&s->changed, &s->lock, until))
 		;
 	return running_locked(s);
 }

@@ -16,6 +16,7 @@
 #include "common/deadline.h"
 #include "common/kill_point.h"
 #include "common/mem.h"
+#include "common/wait_queue.h"
 #include "node/device/sysfs.h"
 
 /* ---- turns ---- */
@@ -28,7 +29,7 @@ struct turn {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct wait_queue changed;
 static struct turn *turns; /* under lock */
 
 static const struct turn *other_locked(const struct device_world *w, const char *pci)
@@ -62,12 +63,11 @@ static int turn_begin(struct turn *t, const struct device_world *w, const char *
 
 	WITH_LOCK(&lock);
 	while ((other = other_locked(w, pci))) {
-		struct timespec until = deadline_timespec(
-			(struct deadline) { .at = other->since + device_hang_ms(w) * NS_PER_MS });
+		struct deadline until = { other->since + device_hang_ms(w) * NS_PER_MS, NULL };
 
 		if (turn_hangs(w, other))
 			return refuse_hung_function(other, err);
-		pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &until);
+		IGNORE_RESULT(wait_queue_wait(&changed, &lock, until));
 	}
 	*t = (struct turn) { turns, w->sysfs, pci, driver, monotonic_ns() };
 	turns = t;
@@ -82,7 +82,7 @@ static void turn_end(const struct turn *t)
 	while (*p != t)
 		p = &(*p)->next;
 	*p = t->next;
-	pthread_cond_broadcast(&changed);
+	wait_queue_wake(&changed);
 }
 
 int pci_driver_answers(const struct device_world *w, const char *driver, struct err *err)

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/metric.h"
+#include "common/wait_queue.h"
 
 #define TICK_MS 2000
 #define RETRY_NS (INT64_C(30) * 1000000000)
@@ -25,7 +26,7 @@ struct gatekeeper {
 	bool started;
 	bool registered;      /* the thread's own */
 	pthread_mutex_t lock; /* guards all below */
-	pthread_cond_t changed;
+	struct wait_queue changed;
 	enum gate_state state;
 	void *stream; /* that is held; NULL: none */
 	int64_t generation;
@@ -114,7 +115,7 @@ static void act_locked(struct gatekeeper *g, enum gate_event event, void *stream
 		notify_locked(g, g->state);
 	measure(g);
 	g->recheck = true;
-	pthread_cond_signal(&g->changed);
+	wait_queue_wake(&g->changed);
 }
 
 /* ---- texts ---- */
@@ -306,7 +307,7 @@ void gatekeeper_leave(struct gatekeeper *g, struct gate_pass *pass)
 	/* It may have been all that kept the driver registered. */
 	if (!gate_permits(g->state)) {
 		g->recheck = true;
-		pthread_cond_signal(&g->changed);
+		wait_queue_wake(&g->changed);
 	}
 }
 
@@ -316,7 +317,7 @@ void gatekeeper_notify_unstaged(struct gatekeeper *g)
 		return;
 	WITH_LOCK(&g->lock);
 	g->recheck = true;
-	pthread_cond_signal(&g->changed);
+	wait_queue_wake(&g->changed);
 }
 
 /* ---- the thread ---- */
@@ -324,12 +325,11 @@ void gatekeeper_notify_unstaged(struct gatekeeper *g)
 /* Until there is something to do, or it is time to check again. */
 static enum gate_state wait_for_work(struct gatekeeper *g, bool *ret_prepare, unsigned *ret_epoch)
 {
-	struct timespec until =
-		deadline_timespec(deadline_in_ms(g->o.tick_ms ? g->o.tick_ms : TICK_MS));
+	struct deadline until = deadline_in_ms(g->o.tick_ms ? g->o.tick_ms : TICK_MS);
 
 	WITH_LOCK(&g->lock);
 	while (!g->recheck && g->state != GATE_STOPPED &&
-	       !pthread_cond_clockwait(&g->changed, &g->lock, CLOCK_MONOTONIC, &until))
+	       wait_queue_wait(&g->changed, &g->lock, until))
 		;
 	g->recheck = false;
 	if (g->state == GATE_FAILED && monotonic_ns() - g->since >= RETRY_NS)
@@ -420,7 +420,6 @@ struct gatekeeper *gatekeeper_new(const struct gatekeeper_options *o)
 	g->recheck = true;
 	g->since = monotonic_ns();
 	pthread_mutex_init(&g->lock, NULL);
-	pthread_cond_init(&g->changed, NULL);
 	measure(g);
 	return g;
 }
@@ -450,7 +449,6 @@ struct gatekeeper *gatekeeper_free(struct gatekeeper *g)
 	if (!g)
 		return NULL;
 	pthread_mutex_destroy(&g->lock);
-	pthread_cond_destroy(&g->changed);
 	free(g);
 	return NULL;
 }
