@@ -8,7 +8,6 @@
  */
 #include "controller/attachment_index.h"
 
-#include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

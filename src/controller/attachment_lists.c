@@ -17,7 +17,6 @@
 #include <stdlib.h>
 
 #include "common/mem.h"
-#include "common/str.h"
 #include "common/wait_queue.h"
 #include "controller/attachment_index.h"
 #include "controller/attachment_selector.h"

@@ -13,7 +13,6 @@
 #include <assert.h>
 
 #include "volume/context_keys.h"
-#include "common/mem.h"
 #include "common/str.h"
 #include "controller/attachment_index.h"
 #include "controller/attachment_lists.h"

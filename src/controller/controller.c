@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "common/str.h"
 
 struct deadline controller_deadline(const struct controller *c, struct deadline d)
 {

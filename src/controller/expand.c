@@ -12,7 +12,6 @@
 #include "common/kill_point.h"
 #include "controller/await.h"
 #include "controller/expandable.h"
-#include "controller/names.h"
 #include "controller/volume_provenance.h"
 #include "volume/context_keys.h"
 #include "dpf/conditions.h"

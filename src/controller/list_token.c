@@ -10,7 +10,6 @@
  */
 #include "controller/list_token.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 

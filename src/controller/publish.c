@@ -21,7 +21,6 @@
 #include "dpf/attachment_context.h"
 #include "controller/attach_conflict.h"
 #include "controller/publish_volume.h"
-#include "controller/volume_provenance.h"
 
 #define PUBLISH_GOAL "timeout occurred while waiting for volume attachment"
 

@@ -9,8 +9,6 @@
  */
 #include "controller/volume.h"
 
-#include <inttypes.h>
-
 #include "common/kill_point.h"
 #include "volume/context_keys.h"
 #include "common/thread.h"

@@ -13,7 +13,6 @@
 
 #include "common/cleanup.h"
 #include "flags/flags_priv.h"
-#include "common/mem.h"
 
 #define HELP_AT offsetof(struct flags, help)
 

@@ -11,7 +11,6 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
-#include "common/mem.h"
 #include "host/state_file.h"
 #include "host/manual_detach.h"
 #include "host/host_node.h"

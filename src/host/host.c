@@ -15,7 +15,6 @@
 #include "common/str.h"
 #include "host/args.h"
 #include "host/commands.h"
-#include "host/manual_detach.h"
 
 #define SAID_MAX (16 * 1024 * 1024)
 

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/cleanup.h"
 #include "common/mem.h"
 
 /* How long a command waits for a mkfs that has outlived its time. */

@@ -10,7 +10,6 @@
 #include "host/commands.h"
 
 #include <malloc.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +18,6 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "common/sd_notify.h"
 #include "common/signals.h"
 #include "common/thread.h"
 #include "dpf/dpu_attachment.h"

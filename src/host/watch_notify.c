@@ -5,7 +5,6 @@
  */
 #include "host/watch_priv.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/cleanup.h"

@@ -6,10 +6,7 @@
  */
 #include "host/watch_priv.h"
 
-#include <stdlib.h>
-
 #include "common/cleanup.h"
-#include "common/mem.h"
 #include "dpf/dpu_attachment.h"
 
 /* A stream that ends is opened again at once; before this time it is only late. */

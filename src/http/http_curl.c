@@ -24,7 +24,6 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/mem.h"
 #include "http/libcurl.h"

@@ -11,8 +11,6 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
-#include "common/cleanup.h"
-
 struct http_waiter {
 	sem_t told; /* posted at the end of the call, and by the caller's cancellation */
 	atomic_bool done;

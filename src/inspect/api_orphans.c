@@ -14,7 +14,6 @@
 #include "controller/names.h"
 #include "controller/nodes.h"
 #include "dpf/dpu_attachment.h"
-#include "dpf/dpu_node.h"
 #include "dpf/dpu_volume.h"
 
 #define YOUNG_S 300

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/mem.h"
 #include "dpf/core_volume.h"
 #include "dpf/dpu_attachment.h"
 #include "dpf/dpu_volume.h"

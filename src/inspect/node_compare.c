@@ -5,7 +5,6 @@
  */
 #include <stdlib.h>
 
-#include "common/mem.h"
 #include "inspect/node_scan.h"
 
 /* A volume is being staged or published for so long before that is worth a word. */

@@ -4,7 +4,6 @@
  * that shows a disk or a share, under the volume that kubelet says it is of. Findings are made of
  * what one mount shows; node_compare.c compares several.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "common/mem.h"
 #include "common/option_table.h"
 #include "inspect/inspect.h"
 

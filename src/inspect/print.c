@@ -4,7 +4,6 @@
  * knows findings and ages; every other member is shown under its own name.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "common/cleanup.h"
 #include "inspect/inspect.h"

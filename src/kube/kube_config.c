@@ -9,7 +9,6 @@
  */
 #include "kube/kube_access.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

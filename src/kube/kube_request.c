@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/limits.h"
-#include "common/mem.h"
 
 void kube_path_encode(struct str *path, const char *text)
 {

@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "common/mem.h"
 
 static uint64_t number_of(const char *version)
 {

@@ -4,10 +4,8 @@
  */
 #include "kube/kube_retry.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/cleanup.h"
 #include "common/str.h"
 
 #define FIRST_MS 100

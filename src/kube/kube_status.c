@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
 #include "common/str.h"
 
 #define STATUS_MAX (256 * 1024) /* bytes; what is larger is no Status of an API server */

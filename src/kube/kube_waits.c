@@ -12,7 +12,6 @@
 #include "common/cleanup.h"
 #include "common/deadline.h"
 #include "common/mem.h"
-#include "common/str.h"
 
 _Static_assert(offsetof(struct kube_wait, link) == 0, "waits are cast");
 

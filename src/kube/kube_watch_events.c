@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#include "common/mem.h"
 #include "common/metric.h"
 
 #define LINE_KEEP (64 * 1024) /* memory kept between lines */

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "common/mem.h"
 #include "common/str.h"
 
 #define DEPTH_MAX 50

@@ -20,7 +20,6 @@
  */
 #include "rpc/h2_guard.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -32,7 +31,6 @@
 #include "common/mem.h"
 #include "rpc/listener.h"
 #include "rpc/rpc_server.h"
-#include "common/str.h"
 
 #define LOOK_AGAIN_MS 5000
 #define OUTDATED_MS 60000

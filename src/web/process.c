@@ -3,7 +3,6 @@
 #include "web/process.h"
 
 #include <dirent.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/mem.h"
 #include "common/metric.h"
 #include "node/device/pci_slots.h"
 #include "node/device/sysfs.h"

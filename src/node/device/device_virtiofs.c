@@ -7,7 +7,6 @@
  * proven is the one that mount(2) finds by this tag. Mounts nothing, writes to nothing but the
  * window of virtio_tag.c and the bind of virtiofs; any thread.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

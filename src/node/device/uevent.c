@@ -15,7 +15,6 @@
 #include <sys/socket.h>
 
 #include "common/mem.h"
-#include "common/str.h"
 #include "common/thread.h"
 
 enum {

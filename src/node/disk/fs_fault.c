@@ -9,8 +9,6 @@
 
 #include <errno.h>
 
-#include "common/cleanup.h"
-
 bool fs_fault_needs_mount(enum fs_fault fault)
 {
 	return fault == FS_SHUT_DOWN || fault == FS_READ_ONLY || fault == FS_DEAD;

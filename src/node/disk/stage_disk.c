@@ -20,7 +20,6 @@
 #include "common/cleanup.h"
 #include "common/kill_point.h"
 #include "common/log.h"
-#include "common/mem.h"
 #include "node/disk/check.h"
 #include "node/staged/claim.h"
 #include "node/disk/format.h"

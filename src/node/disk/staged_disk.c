@@ -11,7 +11,6 @@
 #include <linux/fs.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/sysmacros.h>
 
 #include "common/cleanup.h"
 #include "common/log.h"

@@ -6,7 +6,6 @@
  */
 #include "node/gate/gatekeeper.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libmount/libmount.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -19,7 +18,6 @@
 #include <sys/statvfs.h>
 
 #include "common/cleanup.h"
-#include "common/mem.h"
 #include "common/thread.h"
 #include "node/mount/mount_option.h"
 

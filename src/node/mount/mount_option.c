@@ -7,7 +7,6 @@
 #include "node/mount/mount_option.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>

@@ -11,7 +11,6 @@
  */
 #include "node/stage/publish.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -5,12 +5,10 @@
  */
 #include "node/target/kubelet.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/file.h"

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/mem.h"
