@@ -216,11 +216,6 @@ bool is_shown_as_it_is(const char *text)
 
 /* ---- names ---- */
 
-static bool is_lower_alnum(char c)
-{
-	return is_digit(c) || (c >= 'a' && c <= 'z');
-}
-
 bool dns1123_subdomain(const char *s)
 {
 	size_t n = strlen(s);
@@ -230,7 +225,7 @@ bool dns1123_subdomain(const char *s)
 	for (size_t i = 0; i < n; i++) {
 		bool edge = i == 0 || i == n - 1 || s[i - 1] == '.' || s[i + 1] == '.';
 
-		if (is_lower_alnum(s[i]))
+		if (is_digit(s[i]) || (s[i] >= 'a' && s[i] <= 'z'))
 			continue;
 		if (edge || (s[i] != '-' && s[i] != '.'))
 			return false;

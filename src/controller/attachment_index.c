@@ -187,12 +187,6 @@ static void wake_one(struct hash_link *l)
 	wait_queue_wake(&((struct index_waiter *)l)->woken);
 }
 
-static void wake_all(struct attachment_index *x)
-{
-	assert_locked(&x->lock);
-	hash_table_each(&x->waiters, wake_one);
-}
-
 static void apply_event(struct attachment_index *x, enum kube_follow_event event,
                         const struct attachment_fact *f)
 {
@@ -241,7 +235,7 @@ static void on_end(struct attachment_index *x, bool complete)
 	WITH_LOCK(&x->lock);
 	x->complete = complete;
 	x->refused = !complete;
-	wake_all(x);
+	hash_table_each(&x->waiters, wake_one);
 }
 
 static void on_attachment_event(void *arg, enum kube_follow_event event, const char *text, size_t n)

@@ -84,12 +84,6 @@ static int check_core_node(struct controller *c, const char *node, struct deadli
 	return rc < 0 ? err_wrap(err, "node %s", node) : rc;
 }
 
-static bool node_is_known(const struct controller *c, const char *node)
-{
-	return attachments_know_node(c, node) ||
-	       (c->node_cache && node_cache_exists(c->node_cache, node, monotonic_ns()));
-}
-
 /* 0, UNREADABLE, or -1. */
 static int check_dpu_node(struct controller *c, const char *node, struct deadline d,
                           struct err *err)
@@ -117,7 +111,8 @@ int node_check(struct controller *c, const char *node, struct deadline d, struct
 	if (!dns1123_subdomain(node))
 		return err_set(err, ERR_NOT_FOUND,
 		               "node not found: \"%s\" is no name of a Kubernetes object", node);
-	if (node_is_known(c, node))
+	if (attachments_know_node(c, node) ||
+	    (c->node_cache && node_cache_exists(c->node_cache, node, monotonic_ns())))
 		return 0;
 	rc = check_dpu_node(c, node, d, err);
 	if (rc < 0)

@@ -45,11 +45,6 @@ static u128 power_of_ten(int n)
 	return p;
 }
 
-static int malformed(const char *what, const char *text, struct err *err)
-{
-	return err_set(err, ERR_INVALID, "%s: \"%s\" is not a quantity", what, text);
-}
-
 static int too_big(const char *what, const char *text, struct err *err)
 {
 	return err_set(err, ERR_INVALID, "%s: \"%s\" is more than can be counted", what, text);
@@ -153,7 +148,7 @@ int quantity_parse(const char *what, const char *text, int64_t *ret, struct err 
 			               text, MAX_FRACTION);
 	}
 	if (at == digits || (at == digits + 1 && *digits == '.') || !read_suffix(at, &p))
-		return malformed(what, text, err);
+		return err_set(err, ERR_INVALID, "%s: \"%s\" is not a quantity", what, text);
 	value = evaluate(&p);
 	if (value > INT64_MAX)
 		return too_big(what, text, err);

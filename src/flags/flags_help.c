@@ -25,13 +25,6 @@ static void spell(struct str *s, const struct option_row *row)
 		str_add(s, "=false");
 }
 
-static bool worth_a_default(const struct option_row *row)
-{
-	return !str_empty(row->default_) &&
-	       !((row->kind == OPTION_BOOL || row->kind == OPTION_WORD) &&
-	         str_eq(row->default_, "false"));
-}
-
 /* Prints the text, broken at spaces; the cursor is at column INDENT already. */
 static void help_wrap(FILE *out, const char *text)
 {
@@ -58,7 +51,8 @@ static void help_print_row(FILE *out, const struct option_row *row)
 
 	spell(&left, row);
 	str_add(&right, row->text);
-	if (worth_a_default(row))
+	if (!str_empty(row->default_) && !((row->kind == OPTION_BOOL || row->kind == OPTION_WORD) &&
+	                                   str_eq(row->default_, "false")))
 		str_addf(&right, " (default %s)", row->default_);
 	fprintf(out, "  %-*s", INDENT - 2, left.ptr);
 	if (left.len + 2 >= INDENT)

@@ -42,12 +42,6 @@ static void complain(const char *text, const char *more)
 	log_queue_write(shown.ptr, shown.len);
 }
 
-static int bad_usage(const struct err *err)
-{
-	complain(err->msg, "\nsnap-csi-plugin host --help lists the commands\n");
-	return HOST_USAGE;
-}
-
 static int host_run(const struct host_args *a, struct str *said, struct err *err)
 {
 	switch (a->command) {
@@ -96,12 +90,14 @@ int host_main(int argc, char *argv[])
 	int status = HOST_DONE;
 
 	log_setup(0, false);
-	if (host_args_parse(&a, argc, argv, &err))
-		status = bad_usage(&err);
-	else if (a.help)
+	if (host_args_parse(&a, argc, argv, &err)) {
+		complain(err.msg, "\nsnap-csi-plugin host --help lists the commands\n");
+		status = HOST_USAGE;
+	} else if (a.help) {
 		host_args_print_help(stdout);
-	else
+	} else {
 		status = host_command(&a);
+	}
 	host_args_clear(&a);
 	log_flush();
 	return status;

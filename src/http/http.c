@@ -125,17 +125,12 @@ static bool http_consume_incoming(struct http *h)
 	return !leave;
 }
 
-static int timeout_ms(struct http *h)
-{
-	int64_t at = calls_next_alarm(h, monotonic_ns());
-	int left = deadline_left_ms((struct deadline) { .at = at }); /* never: INT_MAX */
-	return left < POLL_MAX_MS ? left : POLL_MAX_MS;
-}
-
 static void wait_for_something(struct http *h)
 {
 	uint64_t count;
-	transfers_wait(h->current, h->wake, timeout_ms(h));
+	struct deadline alarm = { .at = calls_next_alarm(h, monotonic_ns()) };
+	int left = deadline_left_ms(alarm); /* never: INT_MAX */
+	transfers_wait(h->current, h->wake, left < POLL_MAX_MS ? left : POLL_MAX_MS);
 	if (read(h->wake, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		abort();
 }

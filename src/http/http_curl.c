@@ -174,14 +174,6 @@ static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
  * that have ended well serve the next. The buffer for the answer goes with each transfer.
  */
 
-static CURL *easy_reuse(struct pool_epoch *ep)
-{
-	CURL *easy = ep->n_spare > 0 ? ep->spare[--ep->n_spare] : curl.easy_init();
-	if (!easy)
-		abort();
-	return easy;
-}
-
 /*
  * No option of its call stays set: libcurl has none of the call's texts any more. But it still must
  * not ignore SIGPIPE for the time of a cleanup: the kernel walks through all threads for that.
@@ -233,7 +225,9 @@ void transfer_start(struct http_call *c)
 	struct pool_epoch *ep = c->epoch;
 	_Static_assert(sizeof(c->curl_error) >= CURL_ERROR_SIZE, "libcurl's error text");
 	c->sent_at = 0;
-	c->easy = easy_reuse(ep);
+	c->easy = ep->n_spare > 0 ? ep->spare[--ep->n_spare] : curl.easy_init();
+	if (!c->easy)
+		abort();
 	curl_setup_callbacks(c);
 	transfer_setup(c);
 	if (curl.multi_add_handle(ep->multi, c->easy) != CURLM_OK)

@@ -88,7 +88,7 @@ static bool expire_one(struct http *h, struct http_call *c, int64_t now)
 	return true;
 }
 
-static void expire_queued(struct http *h, int64_t now)
+void calls_expire(struct http *h, int64_t now)
 {
 	for (struct http_call **at = &h->queued; *at;) {
 		struct http_call *c = *at;
@@ -101,18 +101,8 @@ static void expire_queued(struct http *h, int64_t now)
 			h->queued_tail = at;
 		(void)expire_one(h, c, now);
 	}
-}
-
-static void expire_active(struct http *h, int64_t now)
-{
 	for (struct http_call *c = h->active; c;)
 		c = expire_one(h, c, now) ? h->active : c->next;
-}
-
-void calls_expire(struct http *h, int64_t now)
-{
-	expire_queued(h, now);
-	expire_active(h, now);
 }
 
 static int64_t earliest(int64_t a, int64_t b)

@@ -100,24 +100,6 @@ static void setup_url_of_name(struct http_call *c, const struct http_endpoint *e
 	curl.easy_setopt(c->easy, CURLOPT_CONNECT_TO, c->connect_to);
 }
 
-static void setup_url(struct http_call *c, const struct http_endpoint *e)
-{
-	if (e->tls_name)
-		setup_url_of_name(c, e);
-	else
-		c->url = xasprintf("%s%s", e->url, c->q.path);
-	curl.easy_setopt(c->easy, CURLOPT_URL, c->url);
-}
-
-static void setup_method(struct http_call *c)
-{
-	curl.easy_setopt(c->easy, CURLOPT_CUSTOMREQUEST, c->q.method);
-	if (!c->q.body)
-		return;
-	curl.easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->q.body_n);
-	curl.easy_setopt(c->easy, CURLOPT_POSTFIELDS, c->q.body);
-}
-
 static void setup_connection(struct http_call *c, const struct http_endpoint *e)
 {
 	CURL *easy = c->easy;
@@ -140,9 +122,17 @@ void transfer_setup(struct http_call *c)
 	const struct http_endpoint *e = c->epoch->endpoint;
 	setup_connection(c, e);
 	setup_trust(c->easy, e);
-	setup_url(c, e);
+	if (e->tls_name)
+		setup_url_of_name(c, e);
+	else
+		c->url = xasprintf("%s%s", e->url, c->q.path);
+	curl.easy_setopt(c->easy, CURLOPT_URL, c->url);
 	setup_headers(c);
-	setup_method(c);
+	curl.easy_setopt(c->easy, CURLOPT_CUSTOMREQUEST, c->q.method);
+	if (!c->q.body)
+		return;
+	curl.easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->q.body_n);
+	curl.easy_setopt(c->easy, CURLOPT_POSTFIELDS, c->q.body);
 }
 
 void transfer_setup_free(struct http_call *c)

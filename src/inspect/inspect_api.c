@@ -40,15 +40,6 @@ static int report_failure(struct api_scan *l, const struct err *err)
 	return report_error(l->r, err->msg);
 }
 
-static void set_eye(struct api_scan *l)
-{
-	l->eye = (struct api_eye) {
-		.c = &l->c,
-		.now = time(NULL),
-		.all = l->o->volume_id != NULL,
-	};
-}
-
 static int api_scan_all(struct api_scan *l)
 {
 	struct err err = ERR_INIT;
@@ -93,7 +84,11 @@ int inspect_api_facts(struct inspect_report *r, const struct inspect_options *o,
 		return report_failure(&l, &failed);
 	l.c.namespace = f->namespace_;
 	l.c.driver_name = f->name;
-	set_eye(&l);
+	l.eye = (struct api_eye) {
+		.c = &l.c,
+		.now = time(NULL),
+		.all = l.o->volume_id != NULL,
+	};
 	rc = api_scan_all(&l);
 	api_scan_clear(&l);
 	kube_free(l.c.kube);

@@ -332,12 +332,6 @@ static bool mounts_probe(const struct node_scan *l, const struct mount *m, struc
 	return ret->kubelet.volume_id || !ret->has_dev || ret->dev.kind;
 }
 
-static void clear(struct sight *s)
-{
-	mountpoint_clear(&s->mountpoint);
-	kubelet_volume_dir_clear(&s->kubelet);
-}
-
 /* named: those of which kubelet says whose they are; the others may belong to them. */
 static void mounts_scan(const struct node_scan *l, bool named)
 {
@@ -351,7 +345,8 @@ static void mounts_scan(const struct node_scan *l, bool named)
 			else
 				mounts_add_unnamed(l, &s);
 		}
-		clear(&s);
+		mountpoint_clear(&s.mountpoint);
+		kubelet_volume_dir_clear(&s.kubelet);
 	}
 }
 

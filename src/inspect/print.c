@@ -88,11 +88,6 @@ static void print_element(FILE *out, unsigned depth, const struct json *v)
 			print_value(out, depth + 1, json_name(member), member);
 }
 
-static bool is_age_member(const char *name, const struct json *v)
-{
-	return is_age(name) && !is_nested(v);
-}
-
 static void print_members(FILE *out, unsigned depth, const struct json *v)
 {
 	json_foreach (member, v)
@@ -103,7 +98,7 @@ static void print_value(FILE *out, unsigned depth, const char *name, const struc
 {
 	struct str s AUTO(str_clear) = STR_INIT(200);
 
-	if (is_age_member(name, v)) {
+	if (is_age(name) && !is_nested(v)) {
 		print_add_scalar(&s, name, v);
 		fprintf(out, "%*s%s\n", (int)depth * 2, "", s.ptr);
 	} else if (!is_nested(v) || (json_is_object(v) && is_flat(v)) || depth > DEPTH_MAX) {

@@ -33,13 +33,6 @@ struct kube_config {
 	void *arg;
 };
 
-static struct kube_source source_of(const struct kube_config *c)
-{
-	return (struct kube_source) { .kubeconfig = c->kubeconfig,
-		                      .context = c->context,
-		                      .service_account_dir = c->service_account_dir };
-}
-
 int kube_config_new(const struct kube_source *source,
                     void (*changed)(void *arg, const struct http_endpoint *endpoint), void *arg,
                     struct kube_config **ret, struct err *err)
@@ -118,7 +111,9 @@ static bool access_claim_load(struct kube_config *c, const struct kube_access *s
 static void access_load(struct kube_config *c)
 {
 	struct kube_access *fresh = NULL;
-	struct kube_source source = source_of(c);
+	struct kube_source source = { .kubeconfig = c->kubeconfig,
+		                      .context = c->context,
+		                      .service_account_dir = c->service_account_dir };
 	struct err err = ERR_INIT;
 	if (kube_access_load(&source, &fresh, &err))
 		log_limited(LOG_WARNING, 60,

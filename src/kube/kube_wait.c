@@ -202,14 +202,6 @@ static int wait_next_text(struct kube_wait *w, struct deadline d, struct state_t
 	return out_of_time(w, err);
 }
 
-/* The event was no JSON after all: the object that it was about is read instead. */
-static void read_instead(struct kube_wait *w)
-{
-	WITH_LOCK(&w->watch->k->lock);
-	w->version[0] = 0;
-	wait_must_read(w);
-}
-
 /* Returns whether it is JSON. Frees the text. */
 FRAME_OF_ITS_OWN static bool parse(struct kube_wait *w, const struct state_text *state,
                                    struct json **ret)
@@ -234,7 +226,10 @@ int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, st
 			return rc;
 		if (parse(w, &state, ret))
 			return 0;
-		read_instead(w);
+		/* The event was no JSON after all: the object that it was about is read instead. */
+		WITH_LOCK(&w->watch->k->lock);
+		w->version[0] = 0;
+		wait_must_read(w);
 	}
 }
 

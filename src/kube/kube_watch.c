@@ -413,12 +413,6 @@ static bool stream_bytes(void *arg, const char *bytes, size_t n)
 	return watch_receive_bytes(w, bytes, n);
 }
 
-static bool was_healthy(const struct kube_watch *w)
-{
-	return w->state == WATCH_STREAMING &&
-	       monotonic_ns() - w->opened_at >= HEALTHY_MS * NS_PER_MS;
-}
-
 static enum watch_event end_event(const struct kube_watch *w)
 {
 	bool early = w->failures > 0;
@@ -443,7 +437,7 @@ static const char *why_ended(const struct kube_watch *w, const struct http_resul
 static void stream_ended(struct kube_watch *w, const char *why)
 {
 	enum watch_event event;
-	if (was_healthy(w))
+	if (w->state == WATCH_STREAMING && monotonic_ns() - w->opened_at >= HEALTHY_MS * NS_PER_MS)
 		w->failures = 0;
 	event = end_event(w);
 	if (watch_step_of(w->state, event)->next == WATCH_PAUSED) {

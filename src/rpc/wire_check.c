@@ -72,18 +72,13 @@ bool wire_is_secret(const ProtobufCFieldDescriptor *field)
 	return str_eq(field->name, "secrets");
 }
 
-static bool is_path(const char *name)
-{
-	return str_has_suffix(name, "_path");
-}
-
 static size_t string_limit(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_LEN(string_limits); i++)
 		if (str_eq(string_limits[i].field, name))
 			return string_limits[i].max;
 	/* PATH_MAX counts the NUL, the wire does not. */
-	return is_path(name) ? LIMIT_FIELD_PATH - 1 : LIMIT_FIELD_STRING;
+	return str_has_suffix(name, "_path") ? LIMIT_FIELD_PATH - 1 : LIMIT_FIELD_STRING;
 }
 
 /* ---- error texts ---- */

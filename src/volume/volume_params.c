@@ -253,11 +253,6 @@ static int parse_mkfs_number(const struct kv *kv, unsigned filesystems, const ch
 	return 0;
 }
 
-static bool is_mkfs_number(const char *key)
-{
-	return mkfs_row(key, ANY);
-}
-
 /* Refuses numbers that contradict each other. */
 static int check_mkfs_together(const struct mkfs_params *m, unsigned filesystems, struct err *err)
 {
@@ -295,7 +290,7 @@ static int parse_mkfs(const struct kvs *map, const char *fs_type, struct mkfs_pa
 	if (bigalloc && parse_key_bool(PARAM_EXT4_BIGALLOC, bigalloc, &m->ext4_bigalloc, err))
 		return -1;
 	for (size_t i = 0; i < map->n; i++)
-		if (is_mkfs_number(map->v[i].key) &&
+		if (mkfs_row(map->v[i].key, ANY) &&
 		    parse_mkfs_number(&map->v[i], filesystems, fs_type, m, err))
 			return -1;
 	return check_mkfs_together(m, filesystems, err);

@@ -58,25 +58,6 @@ static int try_hold_disks(const struct device_world *w, const struct device_kind
 	return 0;
 }
 
-/*
- * A wait that fails right after its own bind finds disks that the kernel has not completed: tries
- * again for a moment.
- */
-static int hold_all_disks(const struct device_world *w, const struct device_kind *kind,
-                          const char *pci, struct device_hold *ret, struct err *err)
-{
-	for (int i = 0; i < HOLD_TRIES; i++) {
-		struct err never = ERR_INIT;
-		int rc = try_hold_disks(w, kind, pci, ret, err);
-
-		if (rc != CHANGING)
-			return rc;
-		device_hold_release(ret);
-		IGNORE_RESULT(deadline_sleep(deadline_never(), HOLD_PAUSE_MS, &never, ""));
-	}
-	return err_set(err, ERR_PRECONDITION, "a disk below it keeps changing");
-}
-
 static int hold_only_disk(const struct device_world *w, const struct device_kind *kind,
                           const char *pci, const struct device *only, struct device_hold *ret,
                           struct err *err)
@@ -100,6 +81,17 @@ int device_hold_disks(const struct device_kind *kind, const struct device_world 
                       const struct device *only, struct device_hold *ret, struct err *err)
 {
 	assert(ret->n == 0);
-	return only ? hold_only_disk(w, kind, pci, only, ret, err)
-	            : hold_all_disks(w, kind, pci, ret, err);
+	if (only)
+		return hold_only_disk(w, kind, pci, only, ret, err);
+	/* A wait that fails right after its own bind finds disks that the kernel has not completed. */
+	for (int i = 0; i < HOLD_TRIES; i++) {
+		struct err never = ERR_INIT;
+		int rc = try_hold_disks(w, kind, pci, ret, err);
+
+		if (rc != CHANGING)
+			return rc;
+		device_hold_release(ret);
+		IGNORE_RESULT(deadline_sleep(deadline_never(), HOLD_PAUSE_MS, &never, ""));
+	}
+	return err_set(err, ERR_PRECONDITION, "a disk below it keeps changing");
 }

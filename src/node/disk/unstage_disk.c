@@ -47,23 +47,17 @@ static int name_holders(const struct unstaging *u, const char *what, struct dead
 	return err_wrap(err, "%s%s", what, text.ptr);
 }
 
-/* A mount here of the disk itself was refused before: unstaging_refuse_published(). */
-static const struct mount *mounted_partition(const struct unstaging *u,
-                                             const struct partitions *partitions)
+/*
+ * Raw block is claimed: which mount of a partition, or which process, has it? A mount of the disk
+ * itself was refused before: unstaging_refuse_published().
+ */
+static int name_claim(const struct unstaging *u, const struct partitions *partitions,
+                      struct deadline d, struct err *err)
 {
 	const struct mount *m = NULL;
 
 	for (size_t i = 0; !m && i < partitions->n; i++)
 		m = mount_of(u->table, partitions->v[i].devno, NULL, NULL);
-	return m;
-}
-
-/* Raw block is claimed: which mount or process has it? */
-static int name_claim(const struct unstaging *u, const struct partitions *partitions,
-                      struct deadline d, struct err *err)
-{
-	const struct mount *m = mounted_partition(u, partitions);
-
 	if (!m)
 		return name_holders(u, "", d, err);
 	metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("mount"));

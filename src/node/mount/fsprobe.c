@@ -97,11 +97,6 @@ static blkid_probe new_probe(int fd, const char *name, struct err *err)
 	return p;
 }
 
-static bool is_same(const struct signature *a, const struct signature *b)
-{
-	return str_eq(a->type, b->type) && a->placed == b->placed && a->at == b->at;
-}
-
 /*
  * All signatures. `behind`: each that is found, but for filesystems, is made unseen (in memory) and
  * its place looked at again: a prober stops at the first of several, which may hide another.
@@ -120,7 +115,8 @@ static int collect(int fd, const char *name, bool behind, struct signatures *ret
 		struct signature *s = &ret->v[ret->n];
 
 		read_signature(p, s);
-		if (ret->n && is_same(s, s - 1))
+		if (ret->n && str_eq(s->type, s[-1].type) && s->placed == s[-1].placed &&
+		    s->at == s[-1].at)
 			continue; /* it could not be hidden */
 		ret->n++;
 		if (behind && !s->filesystem)

@@ -115,14 +115,10 @@ static const struct {
 	{ VIRTIOFS, "dax dax=always dax=inode dax=never" },
 };
 
-static bool is_prefix(const char *name, size_t n)
-{
-	return n && strchr("=.-", name[n - 1]);
-}
-
 static bool flag_matches(const char *flag, const char *name, size_t n)
 {
-	return strncmp(flag, name, n) == 0 && (is_prefix(name, n) || flag[n] == '\0');
+	return strncmp(flag, name, n) == 0 &&
+	       ((n && strchr("=.-", name[n - 1])) || flag[n] == '\0');
 }
 
 static const char *why_refused(const char *flag)

@@ -24,10 +24,99 @@
 #include "node/work/disk_record.h"
 #include "node/target/mountpoint.h"
 #include "node/target/propagation.h"
-#include "node/stage/publish_disk.h"
-#include "node/stage/publish_share.h"
 #include "node/target/share.h"
 #include "node/target/target.h"
+
+/* ---- is what is staged still the volume? ---- */
+
+/* Is the disk that is staged the one that the publish context leads to? */
+static int publish_disk_check_wanted(const struct node *n, const struct publish_request *r,
+                                     const struct mountpoint *p, struct device *dev,
+                                     struct err *err)
+{
+	struct str why AUTO(str_clear) = STR_INIT(400);
+	int rc = device_find(&n->o.world, r->want, dev, &why, err);
+
+	if (rc < 0)
+		return -1;
+	if (rc == DEVICE_ABSENT)
+		return err_set(err, ERR_UNAVAILABLE, "it is staged, but its device has gone: %s",
+		               why.ptr);
+	if (dev->devno == p->disk)
+		return 0;
+	return err_set(err, ERR_PRECONDITION,
+	               "device %u:%u is staged at %s, but the volume is on %s (%u:%u, function "
+	               "%s, namespace %u)",
+	               major(p->disk), minor(p->disk), p->path, dev->path, major(dev->devno),
+	               minor(dev->devno), dev->pci, dev->nsid);
+}
+
+/*
+ * `p` is MOUNTPOINT_FILESYSTEM or MOUNTPOINT_BLOCK. FAILED_PRECONDITION: another disk is staged.
+ * UNAVAILABLE: its disk was removed, or the wanted one is missing. *ret: the disk. Compares numbers,
+ * and where a number may have been reused what proves a disk.
+ */
+static int publish_check_disk(const struct node *n, const struct publish_request *r,
+                              const struct mountpoint *p, struct device *ret, struct err *err)
+{
+	int rc = device_by_number(&n->o.world, p->disk, ret, err);
+
+	if (rc < 0)
+		return -1;
+	if (rc == DEVICE_ABSENT)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "it is staged at %s, but its device %u:%u has gone: "
+		               "it was detached while in use",
+		               p->path, major(p->shown), minor(p->shown));
+	if (r->want && !device_is_surely(&n->o.world, ret, r->want) &&
+	    publish_disk_check_wanted(n, r, p, ret, err))
+		return -1;
+	rc = mountpoint_check_same(p, ret, err);
+	if (rc == MOUNTPOINT_DISK_GONE)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "it is staged at %s, but its disk has gone: %s is another one",
+		               p->path, ret->path);
+	return rc;
+}
+
+static int publish_share_check_wanted(const struct node *n, const struct publish_request *r,
+                                      const struct mountpoint *p, struct err *err)
+{
+	struct str why AUTO(str_clear) = STR_INIT(400);
+	struct device dev;
+	int rc;
+
+	if (!str_eq(p->m->source, r->want->tag))
+		return err_set(err, ERR_PRECONDITION,
+		               "the virtio-fs tag %s is staged at %s, but the volume is the tag %s",
+		               p->m->source, p->path, r->want->tag);
+	rc = device_find(&n->o.world, r->want, &dev, &why, err);
+	if (rc <= 0)
+		return rc;
+	return err_set(err, ERR_UNAVAILABLE, "it is staged, but its device has gone: %s", why.ptr);
+}
+
+/*
+ * FAILED_PRECONDITION: another tag is staged. UNAVAILABLE: its device has gone, or it hangs: a pod
+ * would start with a mount that never answers.
+ */
+static int publish_check_share(const struct node *n, const struct publish_request *r,
+                               const struct mountpoint *p, struct err *err)
+{
+	int rc = share_probe(n, p->disk, p->path, err);
+
+	if (rc < 0)
+		return err_wrap(err, "it is staged");
+	if (rc == SHARE_DEAD)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "it is staged at %s, but its device, or the server behind it, has "
+		               "gone: end all pods of the volume on this node, then it is unstaged "
+		               "and staged anew",
+		               p->path);
+	return r->want ? publish_share_check_wanted(n, r, p, err) : 0;
+}
+
+/* ---- the publish ---- */
 
 /* One publish in progress. */
 struct publishing {

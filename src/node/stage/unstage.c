@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Unstaging undoes stage.c, also what the Go plugin has staged. The request has only a volume id
- * and a path, so what is staged is what mountinfo shows there: unstage_disk.c and unstage_share.c
- * have the rest. Errors name the processes that hold the volume, as far as this process can see
+ * and a path, so what is staged is what mountinfo shows there: unstage_disk.c
+ * has the rest for disks. Errors name the processes that hold the volume, as far as this process can see
  * them.
  */
 #include "node/stage/stage.h"
@@ -17,7 +17,8 @@
 #include "node/work/disk_record.h"
 #include "node/target/target.h"
 #include "node/disk/unstage_disk.h"
-#include "node/share/unstage_share.h"
+#include "node/staged/unstaging.h"
+#include "node/target/share.h"
 
 /* The file that raw block was bound over. A crash after the unmount may have left it. */
 static int remove_block_file(const char *staging_path, const char *volume_id, struct err *err)
@@ -25,6 +26,32 @@ static int remove_block_file(const char *staging_path, const char *volume_id, st
 	char *file AUTO(free) = mountpoint_block_file(staging_path, volume_id);
 
 	return target_remove(file, err);
+}
+
+/*
+ * Unstaging a share. Refuses before it changes anything while it is mounted elsewhere, also in
+ * another mount namespace. The last unmount writes back what the kernel has of it and waits for the
+ * server, so one that hangs is not unmounted: its answer may yet come. One that answers with an
+ * errno is unmounted. A dead share is unmounted lazily: it has no data left to lose. A share has no
+ * disk that could be checked for other holders.
+ */
+static int unstage_share(struct unstaging *u, struct deadline d, struct err *err)
+{
+	int rc = share_probe(u->node, u->mountpoint.disk, u->mountpoint.path, err);
+
+	if (rc < 0)
+		return err_wrap(err, "its share is not unmounted, which would wait for its server");
+	u->fs = u->mountpoint.disk;
+	u->gone = rc == SHARE_DEAD;
+	if (unstaging_refuse_published(u, err) ||
+	    (!u->gone && unstaging_refuse_captured(u, d, err)))
+		return -1;
+	kill_point("unstage: nobody else shows the share");
+	mount_table_keep(u->table, &u->mountpoint.m);
+	if (busy_unmount(u->node, &u->mountpoint, u->gone, d, err))
+		return -1;
+	kill_point("unstage: share unmounted");
+	return 0;
 }
 
 static int unstage(struct unstaging *u, struct deadline d, struct err *err)

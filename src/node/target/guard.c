@@ -317,11 +317,6 @@ static int refuse_guard_hang(const struct guard_probe *l, const char *path, stru
 	return -1;
 }
 
-static const char *verb_of(enum guard_ask ask)
-{
-	return ask == GUARD_READ ? "look at" : is_write(ask) ? "write to" : "thaw";
-}
-
 /* Takes a reference to a probe in progress, or to a new one. NULL: *err is set. */
 static struct guard_probe *guard_hold_locked(struct guard *g, enum guard_ask ask, dev_t devno,
                                              const char *path, struct err *err)
@@ -406,7 +401,11 @@ static int guard_request(struct guard *g, enum guard_ask ask, dev_t devno, const
 
 static int refuse_errno(enum guard_ask ask, int sys, const char *path, struct err *err)
 {
-	err_sys(err, sys, "%s the filesystem at %s", verb_of(ask), path);
+	err_sys(err, sys, "%s the filesystem at %s",
+	        ask == GUARD_READ ? "look at"
+	        : is_write(ask)   ? "write to"
+	                          : "thaw",
+	        path);
 	return err_recode(err, ERR_UNAVAILABLE);
 }
 

@@ -335,11 +335,6 @@ int state_file_put(const struct node *n, const char *path, const char *text, str
 
 /* ---- listing ---- */
 
-static bool is_half_written(const char *name)
-{
-	return str_has_suffix(name, ".tmp");
-}
-
 /* Those of an unstage have been made of spare files. */
 static int tidy_away(const struct node *n, const char *folder, const char *path, struct err *err)
 {
@@ -364,7 +359,7 @@ int state_file_tidy(const struct node *n, const char *folder,
 			   *text AUTO(free) = NULL;
 		struct err failed = ERR_INIT;
 
-		if (!is_half_written(names.v[i]) &&
+		if (!str_has_suffix(names.v[i], ".tmp") &&
 		    (state_file_read(path, &text, &failed) || !is_outdated(arg, names.v[i], text)))
 			continue;
 		if (tidy_away(n, folder, path, &failed) == 0)
