@@ -19,6 +19,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "common/bytes.h"
 #include "common/cleanup.h"
 #include "common/mem.h"
 
@@ -76,11 +77,6 @@ enum {
 	TYPE_WINDOW = 5,
 	LAST_BAR = 5,
 };
-
-static uint32_t le32(const uint8_t *p)
-{
-	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
 
 /*
  * The first virtio capability of this type and at least this size, as the kernel takes it: one with

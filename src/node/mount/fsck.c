@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/bytes.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/spawn.h"
@@ -28,11 +29,6 @@ enum {
 	INCOMPAT_RECOVER = 4,
 	FSCK_REPAIRED = 1, /* exit status */
 };
-
-static unsigned le16(const uint8_t *p)
-{
-	return p[0] | (unsigned)p[1] << 8;
-}
 
 int ext_state_read(int fd, const char *name, struct ext_state *ret, struct err *err)
 {
