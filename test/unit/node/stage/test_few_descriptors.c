@@ -59,10 +59,15 @@ static void has_btrfs(void)
 	run_tool("mkfs.btrfs -q %s", disk->loop);
 }
 
+static void ask_for_a_check(void)
+{
+	run_tool("debugfs -w -R 'ssv state 2' %s 2>/dev/null", disk->loop);
+}
+
 static void asks_for_a_check(void)
 {
 	has_ext4();
-	run_tool("debugfs -w -R 'ssv state 2' %s 2>/dev/null", disk->loop);
+	ask_for_a_check();
 }
 
 static void has_no_driver(void)
@@ -239,39 +244,94 @@ static int unstage(struct err *err)
 	return node_unstage(&w.node, VOLUME_ID, w.staging, soon(), err);
 }
 
+/* ---- what takes back a call that has succeeded ---- */
+
+static void unstage_ok(void)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(unstage(&err) == 0, "%s", err.msg);
+}
+
+static void unstage_for_a_check(void)
+{
+	unstage_ok();
+	ask_for_a_check();
+}
+
+static void unstage_and_unbind(void)
+{
+	unstage_ok();
+	nvme_world_unbind(&w.nvme, disk);
+}
+
+static void unpublish_ok(void)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(unpublish(&err) == 0, "%s", err.msg);
+}
+
+static void publish_ext4_again(void)
+{
+	struct publish_request r = to_publish("ext4");
+
+	node_world_publish(&w, &r);
+}
+
+static void publish_block_again(void)
+{
+	struct publish_request r = to_publish(NULL);
+
+	node_world_publish(&w, &r);
+}
+
+static void stage_ext4_again(void)
+{
+	staged_as("ext4");
+}
+
+static void stage_btrfs_again(void)
+{
+	staged_as("btrfs");
+}
+
 static const struct {
 	const char *what;
 	void (*before)(void);
 	int (*call)(struct err *err);
+	void (*undo)(void); /* back to what `before` has made; NULL: a new world for each attempt */
 } rows[] = {
-	{ "stage a blank volume", nothing, stage_ext4 },
-	{ "stage a blank volume as btrfs", nothing, stage_btrfs },
-	{ "stage an ext4", has_ext4, stage_ext4 },
-	{ "stage an xfs", has_xfs, stage_xfs },
-	{ "stage an ext4 that asks for a check", asks_for_a_check, stage_ext4 },
-	{ "stage an ext4 whose function has no driver", has_no_driver, stage_ext4 },
-	{ "stage for a reader", has_ext4, stage_reader },
-	{ "stage raw block", nothing, stage_block },
-	{ "stage what is staged", staged, stage_ext4 },
-	{ "stage a btrfs that is staged", staged_btrfs, stage_btrfs },
-	{ "stage raw block that is staged", staged_block, stage_block },
-	{ "publish", staged, publish },
-	{ "publish read-only", staged, publish_read_only },
-	{ "publish a btrfs", staged_btrfs, publish_btrfs },
-	{ "publish raw block", staged_block, publish_block },
-	{ "publish what is published", published, publish },
-	{ "statistics", published, stats },
-	{ "statistics of raw block", published_block, stats },
-	{ "expand", xfs_to_grow, expand },
-	{ "health", published, volume_health },
-	{ "health of raw block", published_block, volume_health },
-	{ "what the node is", nothing, get_info },
-	{ "unpublish", published, unpublish },
-	{ "unpublish raw block", published_block, unpublish },
-	{ "unstage", staged, unstage },
-	{ "unstage a btrfs", staged_btrfs, unstage },
-	{ "unstage raw block", staged_block, unstage },
-	{ "unstage what was never staged", nothing, unstage },
+	{ "stage a blank volume", nothing, stage_ext4, NULL },
+	{ "stage a blank volume as btrfs", nothing, stage_btrfs, NULL },
+	{ "stage an ext4", has_ext4, stage_ext4, unstage_ok },
+	{ "stage an xfs", has_xfs, stage_xfs, unstage_ok },
+	{ "stage an ext4 that asks for a check", asks_for_a_check, stage_ext4,
+	  unstage_for_a_check },
+	{ "stage an ext4 whose function has no driver", has_no_driver, stage_ext4,
+	  unstage_and_unbind },
+	{ "stage for a reader", has_ext4, stage_reader, unstage_ok },
+	{ "stage raw block", nothing, stage_block, unstage_ok },
+	{ "stage what is staged", staged, stage_ext4, nothing },
+	{ "stage a btrfs that is staged", staged_btrfs, stage_btrfs, nothing },
+	{ "stage raw block that is staged", staged_block, stage_block, nothing },
+	{ "publish", staged, publish, unpublish_ok },
+	{ "publish read-only", staged, publish_read_only, unpublish_ok },
+	{ "publish a btrfs", staged_btrfs, publish_btrfs, unpublish_ok },
+	{ "publish raw block", staged_block, publish_block, unpublish_ok },
+	{ "publish what is published", published, publish, nothing },
+	{ "statistics", published, stats, nothing },
+	{ "statistics of raw block", published_block, stats, nothing },
+	{ "expand", xfs_to_grow, expand, NULL },
+	{ "health", published, volume_health, nothing },
+	{ "health of raw block", published_block, volume_health, nothing },
+	{ "what the node is", nothing, get_info, NULL },
+	{ "unpublish", published, unpublish, publish_ext4_again },
+	{ "unpublish raw block", published_block, unpublish, publish_block_again },
+	{ "unstage", staged, unstage, stage_ext4_again },
+	{ "unstage a btrfs", staged_btrfs, unstage, stage_btrfs_again },
+	{ "unstage raw block", staged_block, unstage, staged_block },
+	{ "unstage what was never staged", nothing, unstage, nothing },
 };
 
 /* ---- the limit ---- */
@@ -327,40 +387,62 @@ static bool is_open(enum err_code code)
 	       code == ERR_ABORTED;
 }
 
+static void begin(int row)
+{
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
+	rows[row].before();
+}
+
+static void end(void)
+{
+	run_tool("umount -R %s 2>/dev/null; umount -R %s 2>/dev/null; umount %s 2>/dev/null; true",
+	         w.target, w.staging, w.block_file);
+	node_world_clear(&w);
+}
+
+static void undo(int row)
+{
+	if (rows[row].undo) {
+		rows[row].undo();
+		return;
+	}
+	end();
+	begin(row);
+}
+
+/* The row's call, once with so few descriptors, and once with all. Returns the first one's result. */
+static int attempt(int row, unsigned more)
+{
+	struct err err = ERR_INIT, again = ERR_INIT;
+	unsigned before = open_descriptors();
+	int rc = with_descriptors(more, rows[row].call, &err);
+
+	ck_assert_msg(!rc || is_open(err.code), "%s, %u left: %s: %s", rows[row].what, more,
+	              err_code_name(err.code), err.msg);
+	ck_assert_msg(!rc || strstr(err.msg, "descriptors") || strstr(err.msg, "files"),
+	              "%s, %u left: the reason is missing in \"%s\"", rows[row].what, more,
+	              err.msg);
+	ck_assert_msg(rows[row].call(&again) == 0, "%s, %u left (%s), and again: %s",
+	              rows[row].what, more, err.msg, again.msg);
+	ck_assert_msg(rows[row].call != unstage || mounts_below(w.nvme.root) == 0,
+	              "%s, %u left: a mount stays", rows[row].what, more);
+	node_wait_jobs(&w.node, soon());
+	ck_assert_msg(open_descriptors() == before, "%s, %u left: %u instead of %u are open",
+	              rows[row].what, more, open_descriptors(), before);
+	return rc;
+}
+
 START_TEST(a_call_that_lacks_descriptors_may_be_repeated)
 {
-	int rc = -1;
-
 	SKIP_UNLESS_LOOP();
 	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
-	for (unsigned more = 0; rc; more++) {
-		struct err err = ERR_INIT, again = ERR_INIT;
-		unsigned before;
-
+	begin(_i);
+	for (unsigned more = 0; attempt(_i, more); more++) {
 		ck_assert_msg(more < MOST, "%s needs more than %d", rows[_i].what, MOST);
-		node_world_init(&w);
-		disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
-		rows[_i].before();
-		before = open_descriptors();
-		rc = with_descriptors(more, rows[_i].call, &err);
-		ck_assert_msg(!rc || is_open(err.code), "%s, %u left: %s: %s", rows[_i].what, more,
-		              err_code_name(err.code), err.msg);
-		ck_assert_msg(!rc || strstr(err.msg, "descriptors") || strstr(err.msg, "files"),
-		              "%s, %u left: the reason is missing in \"%s\"", rows[_i].what, more,
-		              err.msg);
-		ck_assert_msg(rows[_i].call(&again) == 0, "%s, %u left (%s), and again: %s",
-		              rows[_i].what, more, err.msg, again.msg);
-		ck_assert_msg(rows[_i].call != unstage || mounts_below(w.nvme.root) == 0,
-		              "%s, %u left: a mount stays", rows[_i].what, more);
-		node_wait_jobs(&w.node, soon());
-		ck_assert_msg(open_descriptors() == before,
-		              "%s, %u left: %u instead of %u are open", rows[_i].what, more,
-		              open_descriptors(), before);
-		run_tool("umount -R %s 2>/dev/null; umount -R %s 2>/dev/null; umount %s "
-		         "2>/dev/null; true",
-		         w.target, w.staging, w.block_file);
-		node_world_clear(&w);
+		undo(_i);
 	}
+	end();
 }
 END_TEST
 
