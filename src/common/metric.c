@@ -371,15 +371,3 @@ void metric_spans_read(enum metric_id m, struct metric_spans *ret)
 			s->oldest = now - since;
 	}
 }
-
-int64_t metric_oldest(enum metric_id m)
-{
-	struct metric_spans *all AUTO(free) = xcalloc(metric_rows[m].series, sizeof(*all));
-	int64_t oldest = 0;
-
-	metric_spans_read(m, all);
-	for (size_t i = 0; i < metric_rows[m].series; i++)
-		if (all[i].oldest > oldest)
-			oldest = all[i].oldest;
-	return oldest;
-}

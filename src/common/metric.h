@@ -42,8 +42,6 @@ void metric_observe(enum metric_id m, int64_t ns, const char *const labels[METRI
 unsigned metric_begin(enum metric_id m, const char *const labels[METRIC_LABELS]);
 void metric_span_labels(unsigned span, enum metric_id m, const char *const labels[METRIC_LABELS]);
 void metric_end(unsigned span);
-/* How long the oldest of the metric lasts, ns; 0: none does. */
-int64_t metric_oldest(enum metric_id m);
 /* What has been counted under these labels: a counter's or gauge's value, a histogram's count. */
 int64_t metric_value(enum metric_id m, const char *const labels[METRIC_LABELS]);
 

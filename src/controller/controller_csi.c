@@ -236,8 +236,8 @@ static int validate_volume(void *self, struct rpc_call *call, const void *req,
 	return 0;
 }
 
-static int expand_volume(void *self, struct rpc_call *call, const void *req,
-                         ProtobufCMessage **resp, struct err *err)
+static int controller_expand_volume(void *self, struct rpc_call *call, const void *req,
+                                    ProtobufCMessage **resp, struct err *err)
 {
 	const Csi__V1__ControllerExpandVolumeRequest *q = req;
 	Csi__V1__ControllerExpandVolumeResponse *reply =
@@ -323,7 +323,9 @@ static const struct rpc_method controller_methods[] = {
 	  .handler = controller_unpublish_volume,
 	  .key = csi_volume_id },
 	{ .name = "ValidateVolumeCapabilities", .handler = validate_volume },
-	{ .name = "ControllerExpandVolume", .handler = expand_volume, .key = csi_volume_id },
+	{ .name = "ControllerExpandVolume",
+	  .handler = controller_expand_volume,
+	  .key = csi_volume_id },
 	{ .name = "ListVolumes", .handler = csi_list_volumes, .quiet = true },
 	{ .name = "ControllerGetVolume", .handler = csi_get_volume },
 	{ .name = "ControllerGetVolumeHealth", .handler = csi_get_volume_health },

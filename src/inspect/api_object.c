@@ -16,7 +16,8 @@
 #include "inspect/inspect.h"
 #include "volume/context_keys.h"
 
-int64_t api_age(const char *text, time_t now)
+/* Seconds since an RFC 3339 time, 0 for one that is still to come; -1: it is none. */
+static int64_t api_age(const char *text, time_t now)
 {
 	struct tm tm = { .tm_sec = 0 };
 	time_t at;

@@ -18,8 +18,6 @@ struct api_eye {
 	bool all; /* conditions of ready objects, too */
 };
 
-/* Seconds since an RFC 3339 time, 0 for one that is still to come; -1: it is none. */
-int64_t api_age(const char *text, time_t now);
 /* New roots. */
 struct json *api_volume_facts(const struct api_eye *e, const struct json *object);
 /* kind: of its volume. */

@@ -32,7 +32,7 @@ static void names_add(struct api_names *names, const char *from, const char *to)
 	names->sorted = false;
 }
 
-const char *api_names_find(struct api_names *names, const char *from)
+static const char *api_names_find(struct api_names *names, const char *from)
 {
 	const struct api_name wanted = { .from = (char *)(uintptr_t)from };
 	const struct api_name *found;

@@ -31,8 +31,6 @@ struct api_names {
 	size_t n, room;
 	bool sorted;
 };
-/* NULL: it leads nowhere. */
-const char *api_names_find(struct api_names *names, const char *from);
 
 struct api_scan {
 	struct inspect_report *r;

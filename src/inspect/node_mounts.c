@@ -42,13 +42,13 @@ void node_scan_text(struct json *object, const char *name, const char *text)
 	json_set_str(object, name, s.ptr);
 }
 
-const char *node_scan_number(dev_t number, char buf[32])
+static const char *node_scan_number(dev_t number, char buf[32])
 {
 	snprintf(buf, 32, "%u:%u", major(number), minor(number));
 	return buf;
 }
 
-void node_scan_device(struct json *object, const struct device *dev)
+static void node_scan_device(struct json *object, const struct device *dev)
 {
 	char number[32];
 

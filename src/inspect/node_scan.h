@@ -34,9 +34,5 @@ void node_scan_holders(const struct node_scan *l, const char *volume_id);
 
 /* "volume pvc-1", as findings name it; malloc'ed. */
 char *node_scan_object(const char *volume_id);
-/* Members of a device, in `object`. */
-void node_scan_device(struct json *object, const struct device *dev);
 /* json_set_str() of a text from outside. */
 void node_scan_text(struct json *object, const char *name, const char *text);
-/* "259:3"; returns buf. */
-const char *node_scan_number(dev_t number, char buf[32]);

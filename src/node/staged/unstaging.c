@@ -23,7 +23,8 @@ struct holders_query unstaging_query(const struct unstaging *u)
 	};
 }
 
-const char *unstaging_shown(const struct unstaging *u)
+/* What a person can look at on the host: the disk's node, or the path. */
+static const char *unstaging_shown(const struct unstaging *u)
 {
 	return *u->dev.path ? u->dev.path : u->mountpoint.path;
 }

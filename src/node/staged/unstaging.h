@@ -38,5 +38,3 @@ int unstaging_refuse_captured(const struct unstaging *u, struct deadline d, stru
 	MUST_CHECK;
 /* The query for who holds it, which the caller narrows. */
 struct holders_query unstaging_query(const struct unstaging *u);
-/* What a person can look at on the host: the disk's node, or the path. */
-const char *unstaging_shown(const struct unstaging *u);

@@ -9,6 +9,7 @@
 #include "common/mem.h"
 #include "common/metric_priv.h"
 #include "test/lib/doc_table.h"
+#include "test/lib/metric_oldest.h"
 #include "test/lib/suite.h"
 
 #define ALL (METRIC_CONTROLLER | METRIC_NODE)

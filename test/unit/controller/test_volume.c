@@ -14,6 +14,7 @@
 #include "controller/names.h"
 #include "controller/attachment_index.h"
 #include "test/lib/controller_door.h"
+#include "test/lib/metric_oldest.h"
 #include "test/lib/suite.h"
 #include "test/unit/controller/kube_memory.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs: what a call and its retry get when the work takes longer than they may wait. */
 #include "test/lib/suite.h"
+#include "test/lib/metric_oldest.h"
 #include "test/lib/wait.h"
 
 #include <pthread.h>
