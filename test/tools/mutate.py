@@ -3,12 +3,14 @@
 
 Usage: test/tools/mutate.py [--seed N] [--count N] [--like TREE] [--list] [--suite 'make ...']...
 
-Each mutation is applied to a clone below build/mutate. A mutation is caught if the build's tests fail: first the test
-program of the same file, then those of the same room, then all unit tests, then each --suite. The choice depends on the
-seed and on the lines of src/ only. With --like, only lines that the other tree has, too, are chosen, so that two trees
-can be compared. Ends with "N caught, N survived".
+Each mutation is applied to a clone below build/mutate. A mutation is caught if a test program fails twice: first the one
+of the same file is run, then those of the same module, then all unit tests, then each --suite. The choice depends on the
+seed and on the lines of src/ only. With --like, two trees are compared: run in either, with the other as TREE, the script
+chooses the same lines. A line counts as the same if it and its two neighbours are, and if they occur once in each tree.
+Ends with "N caught, N survived"; a mutation that the compiler rejects is replaced by the next one.
 """
 import argparse
+import collections
 import os
 import random
 import re
@@ -41,22 +43,30 @@ def sources(tree):
     return sorted(out.stdout.split())
 
 
-def candidates(tree, like):
-    known = None
-    if like:
-        known = set()
-        for path in sources(like):
-            with open(os.path.join(like, path), encoding="utf-8") as f:
-                known.update(line.strip() for line in f)
+def candidates(tree):
+    """All mutations of a tree: where, the new line, and a key that names the line by its text and its neighbours'."""
     for path in sources(tree):
         with open(os.path.join(tree, path), encoding="utf-8") as f:
             lines = f.read().split("\n")
         for number, line in enumerate(lines):
-            if SKIPPED.search(line) or (known is not None and line.strip() not in known):
+            if SKIPPED.search(line) or not line.startswith("\t"):
                 continue
-            for operator, (pattern, new) in enumerate(OPERATORS):
-                if line.startswith("\t") and pattern.search(line):
-                    yield path, number, operator, line, pattern.sub(new, line, count=1)
+            for pattern, text in OPERATORS:
+                if pattern.search(line):
+                    new = pattern.sub(text, line, count=1)
+                    around = tuple(near.strip() for near in lines[number - 1:number + 2])
+                    yield (line.strip(), new.strip(), around), path, number, line, new
+
+
+def chosen(like, seed):
+    choice = list(candidates("."))
+    if like:
+        here = collections.Counter(c[0] for c in choice)
+        there = collections.Counter(c[0] for c in candidates(like))
+        choice = [c for c in choice if here[c[0]] == there[c[0]] == 1]
+    choice.sort(key=lambda c: c[:3])
+    random.Random(seed).shuffle(choice)
+    return choice
 
 
 def run(command, clone, **more):
@@ -73,6 +83,13 @@ def tests_of(path, clone):
     return [first, second, [t for t in every if t not in first and t not in second]]
 
 
+def failing(programs, clone, jobs):
+    if not programs:
+        return []
+    out = run(["test/lib/run-suites.sh", "mutate", *programs], clone, env={**os.environ, "RUN_JOBS": str(jobs)}).stdout
+    return re.findall(r"^FAIL (\S+)", out, re.M)
+
+
 def caught_by(path, clone, flavour, suites):
     """Text, or "" if no test fails; None: the mutation cannot be built."""
     make = ["make", "--no-print-directory", f"-j{os.cpu_count()}", f"FLAVOUR={flavour}"]
@@ -85,9 +102,9 @@ def caught_by(path, clone, flavour, suites):
         programs = [out + t for t in tests]
         if run(make + programs, clone).returncode:
             return None
-        done = run(["test/lib/run-suites.sh", "mutate", *programs], clone, env={**os.environ, "RUN_JOBS": "8"})
-        if done.returncode:
-            return " ".join(re.findall(r"^FAIL (\S+)", done.stdout, re.M)[:3]) or "tests"
+        failed = failing(failing(programs, clone, 8), clone, 1)
+        if failed:
+            return " ".join(failed[:3])
     for suite in suites:
         if run(["sh", "-c", suite], clone).returncode:
             return suite
@@ -103,14 +120,12 @@ def main():
     parser.add_argument("--suite", action="append", default=[])
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
-    choice = sorted(candidates(".", options.like), key=lambda c: (c[3].strip(), c[4], c[0], c[1]))
-    random.Random(options.seed).shuffle(choice)
     clone = "build/mutate/tree"
     if not options.list and not os.path.isdir(clone):
         os.makedirs("build/mutate", exist_ok=True)
         subprocess.run(["git", "clone", "-q", ".", clone], check=True)
     caught = survived = 0
-    for path, number, _, old, new in choice:
+    for _, path, number, old, new in chosen(options.like, options.seed):
         if caught + survived == options.count:
             break
         text = f"{path}:{number + 1}: {old.strip()} -> {new.strip()}"
@@ -126,6 +141,7 @@ def main():
             f.write("\n".join(lines))
         by = caught_by(path, clone, options.flavour, options.suite)
         if by is None:
+            print(f"REJECTED {text}", flush=True)
             continue
         caught, survived = caught + bool(by), survived + (not by)
         print(f"{'caught' if by else 'SURVIVED'} {text} {by and 'by ' + by}", flush=True)
