@@ -117,6 +117,15 @@ START_TEST(arguments_are_checked_first)
 		  "\"a/b\"}}",
 		  ERR_INVALID, "PublishContext.virtioFSTag: \"a/b\" has a slash" },
 		{ "NodeStageVolume",
+		  "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\",\"volume_capability\":{"
+		  "\"mount\":{\"fs_type\":\"zfs\"},\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"}}," PUB
+		  "}",
+		  ERR_INVALID, "unsupported filesystem \"zfs\"" },
+		{ "NodeStageVolume",
+		  "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\"," CAP "," PUB
+		  ",\"volume_context\":{\"csi.storage.k8s.io/ephemeral\":\"true\"}}",
+		  ERR_INVALID, "inline volumes are not supported" },
+		{ "NodeStageVolume",
 		  "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\"," RWX "," PUB "}",
 		  ERR_INVALID, "is no cluster filesystem" },
 		{ "NodePublishVolume",
