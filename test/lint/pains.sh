@@ -8,7 +8,8 @@
 #   api "title"                   a row of test/kube/api.py that begins so
 #   external "title"              a spec of test/kube/EXTERNAL.md that begins so
 # The table of kinds names its tests in the same way; there a cell may also say why it has none. In the table of
-# docs/features.md a row has none only where the feature is not applicable.
+# docs/features.md a row has none only where the feature is not applicable. The second column of the table of homes is one
+# test, or the command of a suite.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 table=test/README.md
@@ -65,6 +66,12 @@ while IFS='|' read -r _ number _ _ proofs _; do
 	[ "$(tr -cd '"' <<<"$proofs" | wc -c)" -eq "$((2 * $(titles "$proofs" | wc -l)))" ] ||
 		wrong "$number" "a title in quotes has no suite before it"
 done <<<"$rows"
+homes=$(sed -n '/<!-- homes -->/,/<!-- end of homes -->/p' "$table" | grep '^| ' | tail -n +3)
+[ "$(wc -l <<<"$homes")" -ge 2 ] || { echo "$table:1: no table of homes"; exit 1; }
+while IFS='|' read -r _ what home _; do
+	what=${what# } what=${what% }
+	[ "$({ functions "$home"; titles "$home"; grep -o "\`make [a-z-]*\`" <<<"$home"; } | wc -l)" -eq 1 ] || wrong "$what" "it has no home, or several"
+done <<<"$homes"
 kinds=$(sed -n '/<!-- kinds -->/,/<!-- end of kinds -->/p' "$table" | grep '^| [a-z]')
 [ "$(wc -l <<<"$kinds")" -ge 2 ] || { echo "$table:1: no table of kinds"; exit 1; }
 while read -r row; do
@@ -76,7 +83,8 @@ while read -r row; do
 		title=${title#\"}
 		titled "$what" "$suite" "${title%\"}"
 	done < <(titles "$row")
-done <<<"$kinds"
+done <<<"$homes
+$kinds"
 table=docs/features.md
 features=$(sed -n '/<!-- features -->/,/<!-- end of features -->/p' "$table" | grep '^| ' | tail -n +3)
 [ "$(wc -l <<<"$features")" -ge 2 ] || { echo "$table:1: no table of features"; exit 1; }
