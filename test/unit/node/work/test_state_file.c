@@ -311,9 +311,10 @@ START_TEST(what_stands_in_a_records_place_is_neither_followed_nor_waited_for)
 	                      0,
 	              "%s: %s", places[_i].what, err.msg);
 	ck_assert_msg(path_exists(path), "%s was removed", places[_i].what);
-	if (state_file_put(&n, path, TEXT, &err))
-		ck_assert_msg(places[_i].cannot_be_written && strstr(err.msg, path), "%s: %s",
-		              places[_i].what, err.msg);
+	ck_assert_msg((state_file_put(&n, path, TEXT, &err) != 0) == places[_i].cannot_be_written,
+	              "%s: %s", places[_i].what, err.msg);
+	if (places[_i].cannot_be_written)
+		ck_assert_msg(strstr(err.msg, path), "%s: %s", places[_i].what, err.msg);
 	else
 		check_content(places[_i].what, TEXT);
 	sh("! grep -qs device %s/" STATE_DIR_UNSTAGING "/other", root);
