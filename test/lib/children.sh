@@ -2,15 +2,12 @@
 # Sourced. Once a process has ended, its number is soon another process's: with 32,768 numbers, within minutes on a busy
 # machine. So a script signals a number only while that is a child of this shell ($$, also in a subshell).
 
+# In one read: bash seeks back after each line, and then the next one of a process that has changed begins elsewhere.
 child_runs() { # PID
-	local key value
-	while read -r key value; do
-		if [ "$key" = PPid: ]; then
-			[ "$value" = "$$" ]
-			return
-		fi
-	done 2>/dev/null <"/proc/$1/status"
-	return 1
+	local stat parent
+	read -r stat 2>/dev/null <"/proc/$1/stat" || return
+	read -r _ parent _ <<<"${stat##*) }"
+	[ "$parent" = "$$" ]
 }
 
 child_signal() { # SIGNAL PID...: fails if one is no longer a child
