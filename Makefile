@@ -215,10 +215,11 @@ $(foreach file,$(UNIT_SHARED),$(eval $(filter $(OUT)/$(dir $(file))%,$(UNIT_BINS
 UNIT_LONG := $(filter %/test_plugin_dir %/test_kube_wait %/test_stage %/test_staged_disk %/test_share %/test_attachment_index \
 	%/test_web_server %/test_unstage %/test_few_descriptors,$(UNIT_BINS))
 
+UNIT_JOBS ?= 8
 .PHONY: unit
-## unit: the unit tests of one FLAVOUR, with counts
+## unit: the unit tests of one FLAVOUR, UNIT_JOBS (8) programs at a time, with counts
 unit: $(UNIT_BINS)
-	$(Q)RUN_JOBS=8 $(if $(filter tsan,$(FLAVOUR)),ONLY_CALLING=pthread_create) test/lib/run-suites.sh "unit $(FLAVOUR)" $(UNIT_LONG) $(filter-out $(UNIT_LONG),$(UNIT_BINS))
+	$(Q)RUN_JOBS=$(UNIT_JOBS) $(if $(filter tsan,$(FLAVOUR)),ONLY_CALLING=pthread_create) test/lib/run-suites.sh "unit $(FLAVOUR)" $(UNIT_LONG) $(filter-out $(UNIT_LONG),$(UNIT_BINS))
 
 # The programs that ask malloc() for its use: a sanitizer's allocator answers 0, so only these prove more without sanitizers.
 MEMORY_BINS := $(patsubst %.c,$(OUT)/%,$(shell grep -l 'mallinfo2()' $(UNIT_SRCS)))

@@ -22,12 +22,12 @@ END
 )
 # The longest first, so that none of them is alone at the end.
 suites=$(cat <<END
-unit-asan|unit tests, AddressSanitizer and UBSan|$make $jobs unit FLAVOUR=asan
-unit-tsan|unit tests, ThreadSanitizer|$make $jobs unit FLAVOUR=tsan
+unit-asan|unit tests, AddressSanitizer and UBSan|$make $jobs unit UNIT_JOBS=4 FLAVOUR=asan
+unit-tsan|unit tests, ThreadSanitizer|$make $jobs unit UNIT_JOBS=4 FLAVOUR=tsan
 troubleshooting|each row of docs/troubleshooting.md|$make $jobs troubleshooting
 e2e|kills, retries, many volumes|$make $jobs e2e
 main|the program from outside|$make $jobs main-test
-errors|every error path of create, attach, stage|$make $jobs errors
+errors|error paths of create, attach, stage through the program|$make $jobs errors
 controller-asan|the controller against snap-sim and its faults, AddressSanitizer and UBSan|$make $jobs controller-test FLAVOUR=asan
 controller-tsan|the same, ThreadSanitizer|$make $jobs controller-test FLAVOUR=tsan
 demo|the story of make demo, and its picture|$make demo-svg

@@ -9,6 +9,6 @@ gate-test: $(BIN) $(SIM) $(CSI_CALL)
 	$(Q)BUILD=$(BUILD) FLAVOUR=$(FLAVOUR) test/e2e/gate.sh
 
 .PHONY: errors
-## errors: every error path of create, attach and stage as a table (root, loop devices)
+## errors: error paths of create, attach and stage through the program, as a table (root, loop devices)
 errors: $(BIN) $(SIM) $(CSI_CALL)
 	$(Q)BUILD=$(BUILD) FLAVOUR=$(FLAVOUR) test/e2e/errors.sh
