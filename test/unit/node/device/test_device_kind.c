@@ -323,7 +323,7 @@ START_TEST(a_wait_that_fails_asks_the_kind_who_uses_the_function)
 
 		kind_world_init(&h);
 		tags.in_use = in_use;
-		ck_assert_int_eq(wait_ms(&h, 300), -1);
+		ck_assert_int_eq(wait_ms(&h, 3000), -1);
 		ck_assert_int_eq(h.err.code, ERR_DEADLINE);
 		ck_assert_uint_eq(tags.held, 1);
 		ck_assert_uint_eq(tags.held_only, 0);

@@ -320,7 +320,7 @@ START_TEST(a_probe_that_fails_is_told_and_undone)
 
 	share_tree_init(&s, false);
 	s.kernel.faults[0] = (struct kernel_fault) { "bind", ENODEV, 9, false };
-	ck_assert_int_eq(share_wait_ms(&s, 400), -1);
+	ck_assert_int_eq(share_wait_ms(&s, 3000), -1);
 	ck_assert_int_eq(s.err.code, ERR_DEADLINE);
 	ck_assert_msg(strstr(s.err.msg, "bind of PCI function " SHARE " for driver virtio-pci"),
 	              "%s", s.err.msg);
@@ -436,7 +436,7 @@ START_TEST(a_wait_that_fails_gives_the_function_back)
 
 	share_tree_init(&s, false);
 	s.kernel.on_bind = not_live_on_bind;
-	ck_assert_int_eq(share_wait_ms(&s, 400), -1);
+	ck_assert_int_eq(share_wait_ms(&s, 3000), -1);
 	ck_assert_msg(strstr(s.err.msg, "(it is being set up)"), "%s", s.err.msg);
 	share_assert_writes(&s, AND_BACK);
 }

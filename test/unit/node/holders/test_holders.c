@@ -28,6 +28,7 @@
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 #include "test/lib/tree.h"
+#include "test/lib/wait.h"
 
 #define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
 
@@ -164,9 +165,11 @@ static void let_go(pid_t pid)
 
 static struct holders_query query(void)
 {
-	return (struct holders_query) {
-		.proc_root = "/proc", .disk = disk->devno, .fs = disk->devno, .mounts = true
-	};
+	return (struct holders_query) { .proc_root = "/proc",
+		                        .disk = disk->devno,
+		                        .fs = disk->devno,
+		                        .mounts = true,
+		                        .ms = WAIT_LIMIT_MS };
 }
 
 static bool names(const struct holders *h, pid_t pid, const char *text)
