@@ -278,16 +278,6 @@ static void drop_unread(struct server_call *c, enum err_code code, const char *t
 	assert(e == GRPC_CALL_OK);
 }
 
-/* Drops the calls that have had their time. Returns when the next one has. */
-static int64_t drop_late(struct rpc_server *s)
-{
-	int64_t now = monotonic_ns();
-
-	while (s->unread && now - s->unread->rpc.started >= s->message_ns)
-		drop_unread(s->unread, ERR_DEADLINE, "the call's message was not complete in time");
-	return s->unread ? s->unread->rpc.started + s->message_ns : INT64_MAX;
-}
-
 /* False: one call more than may run. */
 static bool count_call(struct server_call *c)
 {
@@ -518,11 +508,14 @@ static gpr_timespec to_gpr(int64_t at)
 		                .clock_type = GPR_CLOCK_MONOTONIC };
 }
 
-/* Does what is due by now; returns when there is something to do without an event. */
+/* Drops the calls that have had their time. Returns when something is to be done without an event. */
 static int64_t next_look(struct rpc_server *s)
 {
-	int64_t late = drop_late(s);
+	int64_t now = monotonic_ns(), late;
 
+	while (s->unread && now - s->unread->rpc.started >= s->message_ns)
+		drop_unread(s->unread, ERR_DEADLINE, "the call's message was not complete in time");
+	late = s->unread ? s->unread->rpc.started + s->message_ns : INT64_MAX;
 	return late < s->watch_at ? late : s->watch_at;
 }
 

@@ -39,13 +39,6 @@ void web_check(struct web_checks *checks, const char *name, const char *problem)
 	checks->failed |= problem != NULL;
 }
 
-static void answer_checks(const struct web_checks *checks, struct web_answer *ret)
-{
-	ret->status = checks->failed ? 503 : 200;
-	str_addn(&ret->body, checks->text.ptr, checks->text.len);
-	str_add(&ret->body, checks->failed ? "not ready\n" : "ok\n");
-}
-
 static void make_health(void *arg, struct web_answer *ret)
 {
 	struct web *w = arg;
@@ -66,7 +59,9 @@ static void make_ready(void *arg, struct web_answer *ret)
 	struct web *w = arg;
 
 	w->options.ready(w->options.arg, &checks);
-	answer_checks(&checks, ret);
+	ret->status = checks.failed ? 503 : 200;
+	str_addn(&ret->body, checks.text.ptr, checks.text.len);
+	str_add(&ret->body, checks.failed ? "not ready\n" : "ok\n");
 	str_clear(&checks.text);
 }
 

@@ -69,15 +69,6 @@ static int web_bind_socket(struct web_listener *l, int backlog, struct err *err)
 	return 0;
 }
 
-static void remove_own(const struct web_listener *l)
-{
-	struct stat now;
-
-	if (*l->address.path && lstat(l->address.path, &now) == 0 && now.st_ino == l->file.st_ino &&
-	    now.st_dev == l->file.st_dev)
-		unlink(l->address.path);
-}
-
 int web_listener_open(struct web_listener *l, const char *address, int backlog, struct err *err)
 {
 	l->fd = -1;
@@ -89,8 +80,12 @@ int web_listener_open(struct web_listener *l, const char *address, int backlog, 
 
 void web_listener_close(struct web_listener *l)
 {
+	struct stat now;
+
 	if (l->fd < 0)
 		return;
-	remove_own(l);
+	if (*l->address.path && lstat(l->address.path, &now) == 0 && now.st_ino == l->file.st_ino &&
+	    now.st_dev == l->file.st_dev)
+		unlink(l->address.path);
 	close(TAKE_FD(l->fd));
 }

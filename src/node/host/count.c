@@ -156,17 +156,11 @@ bool node_has_functions(const struct node *n, struct str *why)
 	return max.source != MAX_VOLUMES_GUESSED;
 }
 
-/* Brings METRIC_JOBS_OLD up to date. */
-static void count_old_jobs(const struct node *n)
+void node_count_hung(const struct node *n)
 {
 	struct strs ignored AUTO(strs_clear) = STRS_INIT;
 
-	jobs_old(n->jobs, &ignored);
-}
-
-void node_count_hung(const struct node *n)
-{
-	count_old_jobs(n);
+	jobs_old(n->jobs, &ignored); /* brings METRIC_JOBS_OLD up to date */
 	metric_set(METRIC_SYSFS_HUNG, (int64_t)sysfs_hung(device_hang_ms(&n->o.world), NULL), NULL);
 }
 

@@ -95,14 +95,6 @@ static int check_tag(const struct staging *s, struct err *err)
 
 /* ---- the mount ---- */
 
-static void stage_share_mount_options(const struct staging *s, struct strs *ret)
-{
-	for (size_t i = 0; i < s->flags.n; i++)
-		strs_add(ret, s->flags.v[i]);
-	if (s->read_only) /* again, behind an "rw" of the flags: the last one counts */
-		strs_add(ret, "ro");
-}
-
 static int mount_tag(struct staging *s, const struct strs *options, struct err *err)
 {
 	int rc = mount_share(tag_of(s), s->path, s->node->o.virtiofs_type, options, err);
@@ -190,7 +182,10 @@ static int mount_and_verify(struct staging *s, struct err *err)
 {
 	struct strs options AUTO(strs_clear) = STRS_INIT;
 
-	stage_share_mount_options(s, &options);
+	for (size_t i = 0; i < s->flags.n; i++)
+		strs_add(&options, s->flags.v[i]);
+	if (s->read_only) /* again, behind an "rw" of the flags: the last one counts */
+		strs_add(&options, "ro");
 	if (staging_make_point(s, err) || mount_tag(s, &options, err))
 		return -1;
 	s->mounted = true;

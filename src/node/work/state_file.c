@@ -288,24 +288,17 @@ static int move_to_free(const char *from, const char *to)
 	return -1;
 }
 
-static bool state_file_return_spare(const struct node *n, const char *path)
+int state_file_give_back(const struct node *n, const char *path, struct err *err)
 {
-	if (!has_block(path))
-		return false;
-	for (unsigned i = 0; i < STATE_FILE_SPARES; i++) {
+	for (unsigned i = 0; i < STATE_FILE_SPARES && has_block(path); i++) {
 		char *spare AUTO(free) = spare_path(n, i);
 
 		if (move_to_free(path, spare) == 0)
-			return true;
+			return 0;
 		if (errno != EEXIST)
-			return false;
+			break;
 	}
-	return false;
-}
-
-int state_file_give_back(const struct node *n, const char *path, struct err *err)
-{
-	return state_file_return_spare(n, path) ? 0 : state_file_remove(path, err);
+	return state_file_remove(path, err);
 }
 
 static int state_file_replace(const struct node *n, const char *path, const char *text,
