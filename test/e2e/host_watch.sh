@@ -149,9 +149,9 @@ by_hand() {
 	host detach two
 	[[ $said == *'host resume'* ]] || fail "detach says $said"
 	watch_kill
-	watch_start
 	local line
 	line=$(log_lines)
+	watch_start
 	until_said "$line" 'was detached by hand'
 	is_unmounted "$WORLD/srv/two" || fail 'it is attached again'
 	host resume two
