@@ -930,7 +930,7 @@ START_TEST(a_refusal_is_believed_when_it_comes_twice_and_nothing_may_have_been_d
 			}
 			IGNORE_RESULT(verb_call(
 				&f, verbs[v],
-				deadline_in_ms(rows[i].replies[1].hang ? 1000 : 20000), &err));
+				deadline_in_ms(rows[i].replies[1].hang ? 3000 : 20000), &err));
 			ck_assert_msg(err.code == want, "%s, %s: %s %s", verbs[v], rows[i].what,
 			              err_code_name(err.code), err.msg);
 			kube_fake_stop(&f);
