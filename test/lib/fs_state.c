@@ -20,6 +20,7 @@
 
 #include "common/cleanup.h"
 #include "test/lib/nvme_world.h"
+#include "test/lib/wait.h"
 
 #define SHUT_DOWN _IOR('X', 125, uint32_t) /* EXT4_IOC_SHUTDOWN, XFS_IOC_GOINGDOWN */
 #define WITHOUT_A_SYNC 2U
@@ -69,21 +70,6 @@ static void thaw_unmounted(const char *loop, const char *image, const char *path
 	execl("/bin/sh", "sh", "-c", command, (char *)NULL);
 }
 
-/* Has the process ended? A thread that the freeze holds may keep the rest of it. */
-static bool has_ended(pid_t pid)
-{
-	char path[64], stat[400] = "";
-	const char *state;
-	int fd AUTO(fd) = -1;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || read(fd, stat, sizeof(stat) - 1) <= 0)
-		return true;
-	state = strrchr(stat, ')');
-	return !state || strchr("ZX", state[2]);
-}
-
 /*
  * A process that holds nothing, and thaws when the test's process has ended before it said that it
  * has thawed. A failed test ends by _exit(), and Check kills its process group.
@@ -106,7 +92,7 @@ static void guard_thaw_of(const char *loop, const char *path)
 	setsid();
 	dup2(ends[0], 0);
 	closefrom(1);
-	while (poll(&told, 1, 100) <= 0 && !has_ended(test))
+	while (poll(&told, 1, 100) <= 0 && !process_has_ended(test))
 		;
 	if (told.revents & POLLIN) /* a byte: it is thawed */
 		_exit(0);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See wait.h. Reads the state of threads of this process from /proc. */
+/* See wait.h. Reads the state of threads and processes from /proc. */
 #include "test/lib/wait.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 
@@ -41,4 +43,18 @@ void wait_until_idle(const _Atomic pid_t *thread)
 		ck_assert_msg(wait_a_moment(limit), "thread %d does not come to rest",
 		              (int)*thread);
 	}
+}
+
+bool process_has_ended(pid_t pid)
+{
+	char path[64], stat[400] = "";
+	const char *state;
+	int fd AUTO(fd) = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, stat, sizeof(stat) - 1) <= 0)
+		return true;
+	state = strrchr(stat, ')');
+	return !state || strchr("ZX", state[2]);
 }

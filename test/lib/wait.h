@@ -38,6 +38,9 @@ static inline bool wait_a_moment(struct deadline limit)
  */
 void wait_until_idle(const _Atomic pid_t *thread);
 
+/* Is the process gone or a zombie? Its other threads may still run. */
+bool process_has_ended(pid_t pid);
+
 /* Evaluates the condition each millisecond until it is true; the limit fails the test. */
 #define WAIT_UNTIL(condition)                                                             \
 	do {                                                                              \
