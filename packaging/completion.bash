@@ -144,8 +144,8 @@ _snap_csi_plugin() {
 	while read -r name kind; do
 		[[ $name == "${option:-$prev}" ]] || continue
 		case $kind in
-		file) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
-		dir) mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
+		file) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return 0 ;;
+		dir) mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return 0 ;;
 		text) words=$(_snap_csi_plugin_values "$name"); [ -n "$words" ] || return 0 ;;
 		bool) [ -z "$option" ] || words="true false $(_snap_csi_plugin_values "$name")" ;;
 		none) [ -z "$option" ] || return 0 ;;

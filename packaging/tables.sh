@@ -10,7 +10,7 @@ trap 'rm -f "$fresh" "$table"' EXIT
 says() { # WORD-OR-NOTHING ARGUMENT-OF-AWK...
 	local word=$1
 	shift
-	"$program" ${word:+"$word"} --help | awk "$@" -f packaging/tables.awk && return
+	"$program" ${word:+"$word"} --help | awk "$@" -f packaging/tables.awk && return 0
 	echo "packaging/tables.awk:1: cannot read what $program $word --help says" >&2
 	exit 1
 }

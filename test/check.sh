@@ -67,7 +67,7 @@ report() { # name, description, the command's exit code, when it began
 	if [ -z "$line" ] && grep -q 'Error 77$' "$log"; then
 		# It cannot run here, and says what it would need.
 		printf 'skipped\n%s\n' "$(grep -v '^make' "$log" | sed 's/^/    SKIP: /')"
-		return
+		return 0
 	fi
 	if [ -z "$line" ]; then
 		good=$((rc == 0)) bad=$((rc != 0))

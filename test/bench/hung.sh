@@ -33,7 +33,7 @@ row() {
 }
 ask() {
 	csi_ask "$1" "$2"
-	[ "$code" = OK ] && return
+	[ "$code" = OK ] && return 0
 	printf 'bench-hung: %s\n' "$answer" >&2
 	exit 1
 }

@@ -52,7 +52,7 @@ programs() { # log, title, jobs, program...
 	mapfile -t once_more < <(sed -nE 's/^FAIL ([^ ]+) \(exit.*/\1/p' "$to")
 	first=$((failed - before))
 	if [ "$first" -eq 0 ] || [ ${#once_more[@]} -eq 0 ]; then
-		return
+		return 0
 	fi
 	echo "$title: ${#once_more[@]} programs once more, one at a time"
 	test/lib/run-suites.sh "$title, again" "${once_more[@]}" 2>&1 | show "$to.again"

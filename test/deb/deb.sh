@@ -46,14 +46,14 @@ finish() {
 says() { # PATTERN COMMAND...: it succeeds and says so
 	local pattern=$1 out
 	shift
-	out=$("$@" 2>&1) && grep -qE -- "$pattern" <<<"$out" && return
+	out=$("$@" 2>&1) && grep -qE -- "$pattern" <<<"$out" && return 0
 	printf '%s\n' "$out"
 	return 1
 }
 refuses() { # PATTERN COMMAND...: it fails and says so
 	local pattern=$1 out
 	shift
-	! out=$("$@" 2>&1) && grep -qE -- "$pattern" <<<"$out" && return
+	! out=$("$@" 2>&1) && grep -qE -- "$pattern" <<<"$out" && return 0
 	printf '%s\n' "$out"
 	return 1
 }
@@ -71,9 +71,9 @@ make_packages() {
 	pids+=("$!")
 	make_package again "$VERSION" &
 	pids+=("$!")
-	make_package . "$VERSION" || return
+	make_package . "$VERSION" || return 1
 	for pid in "${pids[@]}"; do
-		wait "$pid" || return
+		wait "$pid" || return 1
 	done
 	chmod 755 "$WORLD" && this=$(ls "$packages"/*.deb) next=$(ls "$packages"/next/*.deb)
 }
@@ -83,7 +83,7 @@ lintian_is_content() { lintian --allow-root --tag-display-limit 0 --fail-on erro
 make_tarballs() {
 	local dir
 	for dir in one two; do
-		$MAKE --no-print-directory FLAVOUR="$FLAVOUR" BUILD="$BUILD" DIST_DIR="$packages/$dir" VERSION="$VERSION" dist || return
+		$MAKE --no-print-directory FLAVOUR="$FLAVOUR" BUILD="$BUILD" DIST_DIR="$packages/$dir" VERSION="$VERSION" dist || return 1
 	done
 	tarball=$(ls "$packages"/one/*.tar.gz) && cmp "$tarball" "$packages/two/${tarball##*/}"
 }
@@ -95,7 +95,7 @@ apt() {
 }
 # Packages stay for the next run.
 prepare_machine() {
-	machine_make || return
+	machine_make || return 1
 	mkdir -p "$BUILD/deb-test/archives/partial" "$ROOT$WORLD" &&
 		mount --bind "$BUILD/deb-test/archives" "$ROOT/var/cache/apt/archives" &&
 		mount --rbind "$WORLD" "$ROOT$WORLD" &&
@@ -175,7 +175,7 @@ what_apt_installs() {
 	check 'bash completes what host has' says '^attach$' machine_run bash -c "$completes" - snap-csi-plugin host a
 	check 'bash completes what attach has' says '^--mount$' machine_run bash -c "$completes" - snap-csi-plugin host attach --mo
 	check 'apt has not enabled anything' refuses disabled machine_run systemctl is-enabled snap-csi-host.service
-	volume first || return
+	volume first || return 1
 	# The first file, by the command alone: from nothing installed to data on the volume.
 	check 'a volume is attached by hand' says '^/srv/first$' host attach -f /etc/snap-csi/attachments/first.yaml --mount /srv/first --fstype xfs --format blank
 	check 'a file is written on it' machine_run sh -c 'echo data >/srv/first/file && mountpoint /srv/first'
@@ -190,7 +190,7 @@ what_the_tarball_has() {
 	local name dir="/opt/some where"
 	need 'make dist, twice the same bytes' make_tarballs
 	name=${tarball##*/} name=${name%.tar.gz}
-	mkdir "$ROOT$dir" && tar -C "$ROOT$dir" -xf "$tarball" || return
+	mkdir "$ROOT$dir" && tar -C "$ROOT$dir" -xf "$tarball" || return 1
 	check 'the tarball is one folder, of root' eval '[ "$(ls "$ROOT$dir")" = "$name" ] && [ -z "$(find "$ROOT$dir" ! -user root -o ! -group root)" ]'
 	check 'its program runs from any folder' says "^snap-csi-plugin $VERSION" machine_run "$dir/$name/bin/snap-csi-plugin" --version
 	# shellcheck disable=SC2086 # options
@@ -218,7 +218,7 @@ what_systemd_says() {
 exposure=55
 
 units() {
-	volume db || return
+	volume db || return 1
 	cat >"$ROOT/etc/snap-csi/attachments/db.env" <<-END
 		HOST_OPTIONS=$options
 		ATTACH_OPTIONS=--mount /srv/db --format blank
@@ -257,12 +257,12 @@ not_ready() {
 
 upgrade() {
 	local pid watch mounts
-	systemctl start app || return
+	systemctl start app || return 1
 	mounts=$(machine_run grep ' /srv/' /proc/self/mountinfo)
 	mount_before=$(machine_run grep ' /srv/db ' /proc/self/mountinfo)
 	pid=$(systemctl show --value --property MainPID app)
 	watch=$(systemctl show --value --property MainPID snap-csi-host)
-	apt install "$next" || return
+	apt install "$next" || return 1
 	says "^snap-csi-plugin $VERSION.1" machine_run snap-csi-plugin --version
 	is active snap-csi-host@db && is active snap-csi-host && [ "$(systemctl show --value --property MainPID app)" = "$pid" ] &&
 		[ "$(systemctl show --value --property MainPID snap-csi-host)" != "$watch" ] &&
@@ -271,7 +271,7 @@ upgrade() {
 
 # For a service that says RequiresMountsFor= and nothing of this package: a line of fstab shows it the volume's directory.
 mount_unit() {
-	volume files || return
+	volume files || return 1
 	cat >"$ROOT/etc/snap-csi/attachments/files.env" <<-END
 		HOST_OPTIONS=$options
 		ATTACH_OPTIONS=--mount /mnt/files --format blank
@@ -289,7 +289,7 @@ watched() {
 	cp "$KUBECONFIG_FILE" "$ROOT/etc/snap-csi/kubeconfig"
 	echo "HOST_OPTIONS=--node $NODE $options" >"$ROOT/etc/snap-csi/host.env"
 	printf 'default: {ignore: true}\nvolumes:\n  watched: {mount: /srv/watched, format: blank}\n' >"$ROOT/etc/snap-csi/host.yaml"
-	volume watched || return
+	volume watched || return 1
 	rm "$ROOT/etc/snap-csi/attachments/watched.yaml"
 	service follower /srv/watched $'Requires=snap-csi-host.service\nAfter=snap-csi-host.service\nAssertPathIsMountPoint=/srv/watched'
 	systemctl daemon-reload
@@ -331,7 +331,7 @@ boot() {
 no_disk_is_mounted() {
 	local loop
 	for loop in $(world_loops); do
-		[ ! -e "/proc/fs/ext4/${loop##*/}" ] || return
+		[ ! -e "/proc/fs/ext4/${loop##*/}" ] || return 1
 	done
 }
 

@@ -14,7 +14,7 @@ MACHINE_PID='' MACHINE_UNSHARE='' MACHINE_CGROUP=''
 
 machine_make() {
 	local tar
-	tar=$(test/lib/debian-root.sh) || return
+	tar=$(test/lib/debian-root.sh) || return 1
 	rm -rf --one-file-system "$ROOT"
 	mkdir -p "$ROOT" && tar -C "$ROOT" -xf "$tar" &&
 		mount --bind "$ROOT" "$ROOT" && mount --make-private "$ROOT" &&
@@ -63,7 +63,7 @@ machine_boot() {
 	local cgroups
 	cgroups=$(machine_cgroup_root)
 	MACHINE_CGROUP=$cgroups/snap-csi-deb-test.$$
-	mkdir "$MACHINE_CGROUP" || return
+	mkdir "$MACHINE_CGROUP" || return 1
 	export -f machine_inside
 	export ROOT
 	bash -c 'echo $$ >"$1/cgroup.procs" && exec unshare --cgroup --pid --mount --uts --ipc --fork --kill-child bash -c machine_inside' \
@@ -77,8 +77,8 @@ machine_gone() {
 }
 
 machine_poweroff() {
-	machine_run systemctl --no-block poweroff || return
-	world_until 120 machine_gone || return
+	machine_run systemctl --no-block poweroff || return 1
+	world_until 120 machine_gone || return 1
 	machine_end
 }
 

@@ -62,7 +62,7 @@ is_gone() { # RESOURCE/NAME
 
 # Waits of world.sh try what fails at first, which ends the shell of the story but in a condition.
 kubectl() {
-	kubectl_do "$@" || return
+	kubectl_do "$@" || return 1
 }
 
 kubectl_do() {
@@ -84,7 +84,7 @@ kubectl_do() {
 	delete\ *)
 		while read -r object; do
 			name=$(resource "$(jq -r .kind <<<"$object")")/$(jq -r .metadata.name <<<"$object")
-			world_curl --fail --output /dev/null --request DELETE "$(world_api_url "$name")" && world_until 30 is_gone "$name" || return
+			world_curl --fail --output /dev/null --request DELETE "$(world_api_url "$name")" && world_until 30 is_gone "$name" || return 1
 		done < <(each_object "$3" | tac)
 		;;
 	*) fail "kubectl $*" ;;

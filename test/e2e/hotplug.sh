@@ -33,12 +33,12 @@ refused() {
 hot_volume() { # NAME TYPE FS
 	local parameters=$hotplug_parameters
 	type=$2 fs=$3 id=$1 context='{}'
-	until_ok CreateVolume "$(create_request "$id")" || return
+	until_ok CreateVolume "$(create_request "$id")" || return 1
 	take_context
 }
 
 attach_stage_publish() {
-	until_ok ControllerPublishVolume "$(attach_request)" || return
+	until_ok ControllerPublishVolume "$(attach_request)" || return 1
 	take_publish
 	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)"
 }
@@ -54,7 +54,7 @@ hot_end() {
 
 # The device and each part of its address come late; nobody waits in vain, and nobody takes something else.
 hot_late() { # FAULTS
-	fault "$1" || return
+	fault "$1" || return 1
 	hot_volume e2e-hot-late mount ext4 && attach_stage_publish && hot_end
 }
 
@@ -65,16 +65,16 @@ hot_life_with_kills() { # SECONDS TYPE FS
 
 # The slot has power and the function is there, but its controller does not get ready.
 hot_not_ready() {
-	fault '{"dpf":"bind-ignored","name":"^e2e-hot-dead$"}' || return
-	hot_volume e2e-hot-dead mount ext4 && until_ok ControllerPublishVolume "$(attach_request)" || return
+	fault '{"dpf":"bind-ignored","name":"^e2e-hot-dead$"}' || return 1
+	hot_volume e2e-hot-dead mount ext4 && until_ok ControllerPublishVolume "$(attach_request)" || return 1
 	take_publish
-	refused NodeStageVolume "$(stage_request)" 2 DEADLINE_EXCEEDED '0000:30:00.0 has no driver' || return
+	refused NodeStageVolume "$(stage_request)" 2 DEADLINE_EXCEEDED '0000:30:00.0 has no driver' || return 1
 	no_faults
 	until_ok NodeStageVolume "$(stage_request)" && hot_end
 }
 
 write_data() {
-	head -c 1M /dev/urandom >"$WORLD/data" || return
+	head -c 1M /dev/urandom >"$WORLD/data" || return 1
 	case $type in
 	mount) cp "$WORLD/data" "$target/data" && sync -f "$target/data" ;;
 	block) dd if="$WORLD/data" of="$target" conv=fsync status=none ;;
@@ -91,21 +91,21 @@ same_data() {
 # The function goes away under the pod. Unpublish and unstage end while it is away; when it is back, in another slot, the
 # same publish context leads to it, and the data are there. KILL: the driver is restarted while it is away.
 hot_unplugged() { # TYPE FS KILL
-	hot_volume "e2e-hot-away-$1" "$1" "$2" && attach_stage_publish && write_data || return
-	plugging unplug "{\"volume\":\"$id\"}" || return
+	hot_volume "e2e-hot-away-$1" "$1" "$2" && attach_stage_publish && write_data || return 1
+	plugging unplug "{\"volume\":\"$id\"}" || return 1
 	if [ "$3" = kill ]; then
 		child_signal KILL "$DRIVER_PID"
 		wait "$DRIVER_PID" 2>/dev/null
 		world_stream_end
-		world_driver all --v=2 || return
+		world_driver all --v=2 || return 1
 		world_stream
 	fi
-	refused NodePublishVolume "$(publish_request | sed s,pods/pod-1,pods/pod-2,)" 20 UNAVAILABLE 'gone' || return
-	refused NodeGetVolumeStats "{\"volume_id\":\"$id\",\"volume_path\":\"$target\"}" 20 UNAVAILABLE 'gone' || return
-	take_down || return
-	refused NodeStageVolume "$(stage_request)" 2 DEADLINE_EXCEEDED 'no PCI function 0000:30:00.0' || return
-	plugging plug "{\"volume\":\"$id\",\"slot\":2}" || return
-	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" && same_data || return
+	refused NodePublishVolume "$(publish_request | sed s,pods/pod-1,pods/pod-2,)" 20 UNAVAILABLE 'gone' || return 1
+	refused NodeGetVolumeStats "{\"volume_id\":\"$id\",\"volume_path\":\"$target\"}" 20 UNAVAILABLE 'gone' || return 1
+	take_down || return 1
+	refused NodeStageVolume "$(stage_request)" 2 DEADLINE_EXCEEDED 'no PCI function 0000:30:00.0' || return 1
+	plugging plug "{\"volume\":\"$id\",\"slot\":2}" || return 1
+	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" && same_data || return 1
 	grep -q " staged volume=$id .* pci=0000:32:00.0 " "$WORLD/all.log" || { echo 'it was not staged from slot 2'; return 1; }
 	hot_end
 }
@@ -113,15 +113,15 @@ hot_unplugged() { # TYPE FS KILL
 # It moves to another slot while a call waits for it in the first one.
 hot_moves() {
 	local status
-	fault '{"dpf":"bind-ignored","name":"^e2e-hot-moves$"}' || return
-	hot_volume e2e-hot-moves mount ext4 && until_ok ControllerPublishVolume "$(attach_request)" || return
+	fault '{"dpf":"bind-ignored","name":"^e2e-hot-moves$"}' || return 1
+	hot_volume e2e-hot-moves mount ext4 && until_ok ControllerPublishVolume "$(attach_request)" || return 1
 	take_publish
 	printf 'NodeStageVolume %s\n' "$(stage_request)" >&"${CSI[1]}"
 	sleep 0.5
 	plugging unplug "{\"volume\":\"$id\"}" && no_faults && plugging plug "{\"volume\":\"$id\",\"slot\":3}"
 	status=$?
 	read -r answer <&"${CSI[0]}"
-	[ "$status" -eq 0 ] || return
+	[ "$status" -eq 0 ] || return 1
 	[[ $answer == *'"code":"OK"'* || $answer == *'changed from 0000:30:00.0 to 0000:33:00.0 during the wait'* ]] || { echo "$answer"; return 1; }
 	until_ok NodeStageVolume "$(stage_request)" && hot_end
 }
@@ -135,24 +135,24 @@ hot_gone_for_good() {
 # The published address is that of another function: never taken, whatever it is; by its VUID the right one is found.
 hot_elsewhere() {
 	local first second own wrong without address
-	hot_volume e2e-hot-first mount ext4 && attach_stage_publish || return
+	hot_volume e2e-hot-first mount ext4 && attach_stage_publish || return 1
 	first=$id second=e2e-hot-second
-	hot_volume "$second" mount ext4 && until_ok ControllerPublishVolume "$(attach_request)" || return
+	hot_volume "$second" mount ext4 && until_ok ControllerPublishVolume "$(attach_request)" || return 1
 	take_publish
 	own=$publish
 	without=$(jq -c 'del(."nv-funcVUID")' <<<"$own")
 	wrong=$(jq -c '."nv-pciDeviceAddress" = "0000:30:00.0"' <<<"$without")
-	refused NodeStageVolume "$(publish=$wrong stage_request)" 2 DEADLINE_EXCEEDED '0000:30:00.0 has no namespace' || return
+	refused NodeStageVolume "$(publish=$wrong stage_request)" 2 DEADLINE_EXCEEDED '0000:30:00.0 has no namespace' || return 1
 	for address in 0000:26:00.0 0000:26:00.1 0000:2f:00.0 0000:00:04.0; do
 		wrong=$(jq -c --arg a "$address" '."nv-pciDeviceAddress" = $a' <<<"$without")
-		refused NodeStageVolume "$(publish=$wrong stage_request)" 3 FAILED_PRECONDITION "$address" || return
+		refused NodeStageVolume "$(publish=$wrong stage_request)" 3 FAILED_PRECONDITION "$address" || return 1
 	done
 	for address in 0000:30:00.0 30:00.0 0000:26:00.0 0000:33:00.0 0003:31:00.0 31:00.0; do
 		publish=$(jq -c --arg a "$address" '."nv-pciDeviceAddress" = $a' <<<"$own")
-		until_ok NodeStageVolume "$(stage_request)" && until_ok NodeUnstageVolume "$(unstage_request)" || return
+		until_ok NodeStageVolume "$(stage_request)" && until_ok NodeUnstageVolume "$(unstage_request)" || return 1
 	done
 	publish=$own
-	until_ok ControllerUnpublishVolume "$(detach_request)" && until_ok DeleteVolume "$(delete_request)" || return
+	until_ok ControllerUnpublishVolume "$(detach_request)" && until_ok DeleteVolume "$(delete_request)" || return 1
 	id=$first
 	volume_paths
 	hot_end

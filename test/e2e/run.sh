@@ -81,45 +81,45 @@ nothing_left() {
 life_with_kills() {
 	local after=$1
 	type=$2 fs=$3 id=e2e-kill-$2-${after/./-} context='{}'
-	kill_and_retry "$after" CreateVolume "$(create_request "$id")" || return
+	kill_and_retry "$after" CreateVolume "$(create_request "$id")" || return 1
 	take_context
-	kill_and_retry "$after" ControllerPublishVolume "$(attach_request)" || return
+	kill_and_retry "$after" ControllerPublishVolume "$(attach_request)" || return 1
 	take_publish
-	kill_and_retry "$after" NodeStageVolume "$(stage_request)" || return
-	kill_and_retry "$after" NodePublishVolume "$(publish_request)" || return
+	kill_and_retry "$after" NodeStageVolume "$(stage_request)" || return 1
+	kill_and_retry "$after" NodePublishVolume "$(publish_request)" || return 1
 	if [ "$type" = mount ]; then
-		head -c 1M /dev/urandom >"$target/data" && cp "$target/data" "$WORLD/data" || return
+		head -c 1M /dev/urandom >"$target/data" && cp "$target/data" "$WORLD/data" || return 1
 	else
-		head -c 1M /dev/urandom >"$WORLD/data" && dd if="$WORLD/data" of="$target" conv=fsync status=none || return
+		head -c 1M /dev/urandom >"$WORLD/data" && dd if="$WORLD/data" of="$target" conv=fsync status=none || return 1
 	fi
-	kill_and_retry "$after" NodeUnpublishVolume "$(unpublish_request)" || return
-	kill_and_retry "$after" NodeUnstageVolume "$(unstage_request)" || return
-	kill_and_retry "$after" ControllerUnpublishVolume "$(detach_request)" || return
-	until_ok ControllerPublishVolume "$(attach_request)" || return
+	kill_and_retry "$after" NodeUnpublishVolume "$(unpublish_request)" || return 1
+	kill_and_retry "$after" NodeUnstageVolume "$(unstage_request)" || return 1
+	kill_and_retry "$after" ControllerUnpublishVolume "$(detach_request)" || return 1
+	until_ok ControllerPublishVolume "$(attach_request)" || return 1
 	take_publish
-	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" || return
+	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" || return 1
 	if [ "$type" = mount ]; then
-		cmp "$WORLD/data" "$target/data" || return
+		cmp "$WORLD/data" "$target/data" || return 1
 	else
-		cmp -n 1048576 "$WORLD/data" "$target" || return
+		cmp -n 1048576 "$WORLD/data" "$target" || return 1
 	fi
 	until_ok NodeUnpublishVolume "$(unpublish_request)" && until_ok NodeUnstageVolume "$(unstage_request)" &&
-		until_ok ControllerUnpublishVolume "$(detach_request)" || return
-	kill_and_retry "$after" DeleteVolume "$(delete_request)" || return
+		until_ok ControllerUnpublishVolume "$(detach_request)" || return 1
+	kill_and_retry "$after" DeleteVolume "$(delete_request)" || return 1
 	nothing_left
 }
 
 # One volume from creation to deletion, with a file in it.
 life() {
-	until_ok CreateVolume "$(create_request "$id")" || return
+	until_ok CreateVolume "$(create_request "$id")" || return 1
 	take_context
-	until_ok ControllerPublishVolume "$(attach_request)" || return
+	until_ok ControllerPublishVolume "$(attach_request)" || return 1
 	take_publish
-	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" || return
-	echo "$id" >"$target/whose" || return
-	until_ok NodeUnpublishVolume "$(unpublish_request)" && until_ok NodeUnstageVolume "$(unstage_request)" || return
+	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" || return 1
+	echo "$id" >"$target/whose" || return 1
+	until_ok NodeUnpublishVolume "$(unpublish_request)" && until_ok NodeUnstageVolume "$(unstage_request)" || return 1
 	[ ! -e "$target" ] || { echo "$target is still there"; return 1; }
-	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" || return
+	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" || return 1
 	[ "$(cat "$target/whose")" = "$id" ] || { echo "$id has the data of another volume"; return 1; }
 	until_ok NodeUnpublishVolume "$(unpublish_request)" && until_ok NodeUnstageVolume "$(unstage_request)" &&
 		until_ok ControllerUnpublishVolume "$(detach_request)" && until_ok DeleteVolume "$(delete_request)"
@@ -133,22 +133,22 @@ readers() {
 		  "spec": {"dpuStoragePolicyName": "example-policy", "accessModes": ["ReadWriteOnce", "ReadOnlyMany"],
 		           "volumeMode": "Block", "resources": {"requests": {"storage": "1Gi"}}}}]
 	END
-	world_apply "$WORLD/readers.json" || return
+	world_apply "$WORLD/readers.json" || return 1
 	volume_paths
-	until_ok ControllerPublishVolume "$(attach_request)" || return
+	until_ok ControllerPublishVolume "$(attach_request)" || return 1
 	take_publish
-	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" || return
-	echo "$id" >"$target/whose" || return
+	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" || return 1
+	echo "$id" >"$target/whose" || return 1
 	until_ok NodeUnpublishVolume "$(unpublish_request)" && until_ok NodeUnstageVolume "$(unstage_request)" &&
-		until_ok ControllerUnpublishVolume "$(detach_request)" || return
+		until_ok ControllerUnpublishVolume "$(detach_request)" || return 1
 	access_mode=MULTI_NODE_READER_ONLY
-	until_ok ControllerPublishVolume "$(attach_request)" || return
+	until_ok ControllerPublishVolume "$(attach_request)" || return 1
 	take_publish
-	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" || return
+	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" || return 1
 	[ "$(cat "$target/whose")" = "$id" ] || { echo "$id has lost its data"; return 1; }
 	! touch "$target/more" 2>/dev/null || { echo "$id can be written"; return 1; }
 	until_ok NodeUnpublishVolume "$(unpublish_request)" && until_ok NodeUnstageVolume "$(unstage_request)" &&
-		until_ok ControllerUnpublishVolume "$(detach_request)" && until_ok DeleteVolume "$(delete_request)" || return
+		until_ok ControllerUnpublishVolume "$(detach_request)" && until_ok DeleteVolume "$(delete_request)" || return 1
 	csi_ask CreateVolume "$(create_request e2e-only-read)"
 	access_mode=SINGLE_NODE_WRITER
 	[ "$code" = INVALID_ARGUMENT ] || { echo "a new volume that is only read: $answer"; return 1; }
@@ -161,7 +161,7 @@ lives() {
 	world_stream
 	for ((i = 0; i < $2; i++)); do
 		id=e2e-many-$1-$i context='{}'
-		life || return
+		life || return 1
 	done
 	world_stream_end
 }
@@ -203,8 +203,8 @@ api_restarts() {
 	world_stop "$SIM_PID"
 	csi_ask CreateVolume "$(create_request "$id")"
 	[ "$code" = UNAVAILABLE ] || { echo "without an API server: $answer"; return 1; }
-	"$CSI_CALL" -e "$ENDPOINT" -t 60 Probe || return
-	world_sim --seed --listen="127.0.0.1:$port" || return
+	"$CSI_CALL" -e "$ENDPOINT" -t 60 Probe || return 1
+	world_sim --seed --listen="127.0.0.1:$port" || return 1
 	until_ok CreateVolume "$(create_request "$id")" && take_context && life && nothing_left
 }
 
@@ -225,7 +225,7 @@ succeeds() { # NAME
 	until [ -s "$WORLD/$1.status" ]; do
 		sleep 0.1
 	done
-	[ "$(<"$WORLD/$1.status")" = 0 ] && return
+	[ "$(<"$WORLD/$1.status")" = 0 ] && return 0
 	cat "$WORLD/$1"
 	return 1
 }

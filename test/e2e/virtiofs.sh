@@ -9,13 +9,13 @@ OTHER_PID=
 share_volume() { # NAME [ACCESS-MODE]
 	local parameters=$virtiofs_parameters
 	type=mount fs='' id=$1 context='{}' access_mode=${2:-MULTI_NODE_MULTI_WRITER}
-	until_ok CreateVolume "$(create_request "$id")" || return
+	until_ok CreateVolume "$(create_request "$id")" || return 1
 	take_context
 }
 
 # All of it is gone: also tags, daemons, and the mounts that the driver looks at tags with.
 share_end() {
-	take_down && until_ok ControllerUnpublishVolume "$(detach_request)" && until_ok DeleteVolume "$(delete_request)" || return
+	take_down && until_ok ControllerUnpublishVolume "$(detach_request)" && until_ok DeleteVolume "$(delete_request)" || return 1
 	access_mode=SINGLE_NODE_WRITER
 	no_faults
 	nothing_shared
@@ -23,7 +23,7 @@ share_end() {
 
 nothing_shared() {
 	local left
-	nothing_left || return
+	nothing_left || return 1
 	left=$(find "$WORLD"/sim/*/tags "$WORLD"/sim/*/daemons "$WORLD"/sim/shares "$WORLD"/run*/looking -mindepth 1 2>/dev/null)
 	[ -z "$left" ] || { printf 'left of shares: %s\n' "$left"; return 1; }
 }
@@ -62,13 +62,13 @@ call() { # METHOD JSON
 
 other_driver() {
 	mkdir -p "$WORLD/run2"
-	on_other world_driver node --v=2 || return
+	on_other world_driver node --v=2 || return 1
 	OTHER_PID=${WORLD_PIDS[-1]}
 }
 
 attach_stage_publish_on_other() {
 	local publish
-	until_ok ControllerPublishVolume "$(attach_request)" || return
+	until_ok ControllerPublishVolume "$(attach_request)" || return 1
 	take_publish
 	call NodeStageVolume "$(stage_request)" && call NodePublishVolume "$(publish_request)"
 }
@@ -80,21 +80,21 @@ take_down_on_other() {
 
 share_two_nodes() {
 	local other i
-	share_volume e2e-share-two && attach_stage_publish && on_other attach_stage_publish_on_other || return
+	share_volume e2e-share-two && attach_stage_publish && on_other attach_stage_publish_on_other || return 1
 	other=$WORLD/kubelet2/pods/pod-1/volumes/$id
 	for i in 1 2 3; do
-		echo "one $i" >>"$target/log" && echo "two $i" >>"$other/log" || return
+		echo "one $i" >>"$target/log" && echo "two $i" >>"$other/log" || return 1
 	done
 	[ "$(tr '\n' ' ' <"$target/log")" = 'one 1 two 1 one 2 two 2 one 3 two 3 ' ] || { cat "$target/log"; return 1; }
-	cmp "$target/log" "$other/log" || return
-	mkdir "$other/dir" && mv "$target/log" "$target/dir/log" || return
+	cmp "$target/log" "$other/log" || return 1
+	mkdir "$other/dir" && mv "$target/log" "$target/dir/log" || return 1
 	[ -s "$other/dir/log" ] || { echo 'a rename is not seen'; return 1; }
 	# The other node's driver is killed, and its share goes on.
 	child_signal KILL "$OTHER_PID"
 	wait "$OTHER_PID" 2>/dev/null
-	echo more >>"$other/dir/log" && other_driver || return
+	echo more >>"$other/dir/log" && other_driver || return 1
 	[ "$(wc -l <"$target/dir/log")" = 7 ] || { echo 'a line of the other node is missing'; return 1; }
-	on_other take_down_on_other || return
+	on_other take_down_on_other || return 1
 	[ -s "$target/dir/log" ] || { echo 'the first node has lost the share'; return 1; }
 	share_end
 }
@@ -103,18 +103,18 @@ share_two_nodes() {
 
 share_modes() {
 	local context2 second=$KUBELET/pods/pod-2/volumes
-	share_volume e2e-share-one SINGLE_NODE_WRITER && attach_stage_publish || return
+	share_volume e2e-share-one SINGLE_NODE_WRITER && attach_stage_publish || return 1
 	csi_ask ControllerPublishVolume "$(NODE=$OTHER_NODE attach_request)"
 	[ "$code" = FAILED_PRECONDITION ] || { echo "a second node for ReadWriteOnce: $answer"; return 1; }
 	# A second pod of the node, which may only read.
 	mkdir -p "$second"
-	echo seen >"$target/x" || return
-	until_ok NodePublishVolume "$(target=$second/$id publish_request | sed 's/}$/,"readonly":true}/')" || return
+	echo seen >"$target/x" || return 1
+	until_ok NodePublishVolume "$(target=$second/$id publish_request | sed 's/}$/,"readonly":true}/')" || return 1
 	[ "$(cat "$second/$id/x")" = seen ] || { echo 'the second pod sees other files'; return 1; }
 	! touch "$second/$id/y" 2>/dev/null || { echo 'a read-only pod can write'; return 1; }
-	until_ok NodeUnpublishVolume "$(target=$second/$id unpublish_request)" && share_end || return
+	until_ok NodeUnpublishVolume "$(target=$second/$id unpublish_request)" && share_end || return 1
 
-	share_volume e2e-share-read MULTI_NODE_READER_ONLY && attach_stage_publish || return
+	share_volume e2e-share-read MULTI_NODE_READER_ONLY && attach_stage_publish || return 1
 	! touch "$target/y" 2>/dev/null || { echo 'ReadOnlyMany can be written'; return 1; }
 	share_end
 }
@@ -131,14 +131,14 @@ second_pod_request() {
 
 # It is dead: nothing works, everything can be taken down; once it is back the data are there.
 share_daemon_dies() {
-	share_volume e2e-share-dies && attach_stage_publish && write_data && daemon kill || return
-	refused NodePublishVolume "$(second_pod_request)" 20 UNAVAILABLE "$id" || return
-	refused NodeGetVolumeStats "$(stats_request)" 20 UNAVAILABLE '' || return
-	take_down && daemon restart || return
-	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" && same_data || return
+	share_volume e2e-share-dies && attach_stage_publish && write_data && daemon kill || return 1
+	refused NodePublishVolume "$(second_pod_request)" 20 UNAVAILABLE "$id" || return 1
+	refused NodeGetVolumeStats "$(stats_request)" 20 UNAVAILABLE '' || return 1
+	take_down && daemon restart || return 1
+	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" && same_data || return 1
 	# And once more, with the retry of NodeStageVolume while the dead mount is still there.
 	until_ok NodeUnpublishVolume "$(unpublish_request)" && daemon kill && daemon restart &&
-		until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" && same_data || return
+		until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" && same_data || return 1
 	share_end
 }
 
@@ -152,16 +152,16 @@ share_while_it_hangs() {
 # It hangs: calls end in time and say so, and the pod's mount goes. The last mount of the share does not, because taking that
 # away would wait for the daemon.
 share_daemon_hangs() {
-	share_volume e2e-share-hangs && attach_stage_publish && write_data && daemon stop || return
+	share_volume e2e-share-hangs && attach_stage_publish && write_data && daemon stop || return 1
 	share_while_it_hangs || { daemon continue; return 1; }
-	daemon continue && until_ok NodeUnstageVolume "$(unstage_request)" || return
+	daemon continue && until_ok NodeUnstageVolume "$(unstage_request)" || return 1
 	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" && same_data && share_end
 }
 
 # The function goes away under a writer and comes back in another slot. KILL: the driver is restarted while it is away.
 share_unplugged() { # KILL
 	local writer
-	share_volume "e2e-share-away-${1:-plain}" && attach_stage_publish && write_data || return
+	share_volume "e2e-share-away-${1:-plain}" && attach_stage_publish && write_data || return 1
 	(while echo line >>"$target/log"; do sleep 0.01; done 2>/dev/null) &
 	writer=$!
 	sleep 0.1
@@ -171,14 +171,14 @@ share_unplugged() { # KILL
 		child_signal KILL "$DRIVER_PID"
 		wait "$DRIVER_PID" 2>/dev/null
 		world_stream_end
-		world_driver all --v=2 || return
+		world_driver all --v=2 || return 1
 		world_stream
 	fi
-	refused NodePublishVolume "$(second_pod_request)" 20 UNAVAILABLE "$id" || return
-	take_down || return
-	refused NodeStageVolume "$(stage_request)" 2 DEADLINE_EXCEEDED 'no PCI function' || return
+	refused NodePublishVolume "$(second_pod_request)" 20 UNAVAILABLE "$id" || return 1
+	take_down || return 1
+	refused NodeStageVolume "$(stage_request)" 2 DEADLINE_EXCEEDED 'no PCI function' || return 1
 	plugging plug "{\"volume\":\"$id\",\"slot\":2}" >"$WORLD/switched" || { cat "$WORLD/switched"; return 1; }
-	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" && same_data || return
+	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" && same_data || return 1
 	[ -s "$target/log" ] || { echo 'the lines of the writer are lost'; return 1; }
 	share_end
 }
@@ -191,39 +191,39 @@ share_gone_for_good() {
 # ---- tags ----
 
 share_late() { # FAULTS
-	fault "$1" || return
+	fault "$1" || return 1
 	share_volume e2e-share-late && attach_stage_publish && share_end
 }
 
 # The status names a tag that is not the device's: nothing is mounted.
 share_wrong_tag() {
-	fault '{"dpf":"wrong-tag"}' || return
-	share_volume e2e-share-wrong && until_ok ControllerPublishVolume "$(attach_request)" || return
+	fault '{"dpf":"wrong-tag"}' || return 1
+	share_volume e2e-share-wrong && until_ok ControllerPublishVolume "$(attach_request)" || return 1
 	take_publish
-	refused NodeStageVolume "$(stage_request)" 5 FAILED_PRECONDITION another-devices-tag || return
+	refused NodeStageVolume "$(stage_request)" 5 FAILED_PRECONDITION another-devices-tag || return 1
 	share_end
 }
 
 # Two volumes have one tag: the second is never given the first one's files, and is staged once the tag is its own.
 share_tag_twice() {
 	local first
-	fault '{"dpf":"tag","value":"same-tag"}' || return
-	share_volume e2e-share-tag1 && attach_stage_publish && write_data || return
+	fault '{"dpf":"tag","value":"same-tag"}' || return 1
+	share_volume e2e-share-tag1 && attach_stage_publish && write_data || return 1
 	first=$id
-	share_volume e2e-share-tag2 && until_ok ControllerPublishVolume "$(attach_request)" || return
+	share_volume e2e-share-tag2 && until_ok ControllerPublishVolume "$(attach_request)" || return 1
 	take_publish
-	refused NodeStageVolume "$(stage_request)" 5 FAILED_PRECONDITION same-tag || return
+	refused NodeStageVolume "$(stage_request)" 5 FAILED_PRECONDITION same-tag || return 1
 	id=$first
 	volume_paths
-	same_data && take_down && until_ok ControllerUnpublishVolume "$(detach_request)" || return
+	same_data && take_down && until_ok ControllerUnpublishVolume "$(detach_request)" || return 1
 	id=e2e-share-tag2
 	volume_paths
-	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" || return
+	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" || return 1
 	[ -z "$(ls -A "$target")" ] || { echo "files of the first volume: $(ls -A "$target")"; return 1; }
-	take_down && until_ok ControllerUnpublishVolume "$(detach_request)" && until_ok DeleteVolume "$(delete_request)" || return
+	take_down && until_ok ControllerUnpublishVolume "$(detach_request)" && until_ok DeleteVolume "$(delete_request)" || return 1
 	id=$first
 	volume_paths
-	until_ok ControllerPublishVolume "$(attach_request)" || return
+	until_ok ControllerPublishVolume "$(attach_request)" || return 1
 	take_publish
 	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" && same_data && share_end
 }
@@ -249,19 +249,19 @@ share_three_kinds() {
 		esac
 	}
 	for kind in "${kinds[@]}"; do
-		life_of_kind "$kind" && attach_stage_publish && echo "$kind" >"$target/kind" || return
+		life_of_kind "$kind" && attach_stage_publish && echo "$kind" >"$target/kind" || return 1
 	done
 	for kind in "${kinds[@]}"; do
 		[ "$(cat "$KUBELET/pods/pod-1/volumes/e2e-kind-$kind/kind")" = "$kind" ] || { echo "$kind has another one's file"; return 1; }
 		grep -E " $KUBELET/pods/pod-1/volumes/e2e-kind-$kind " /proc/self/mountinfo | awk '{split($0, half, " - "); print half[2]}'
 	done | awk '{print $1}' | tr '\n' ' ' >"$WORLD/types"
 	[ "$(cat "$WORLD/types")" = 'xfs ext4 fuse.virtiofs ' ] || { echo "mounted: $(cat "$WORLD/types")"; return 1; }
-	three_are_inspected || return
+	three_are_inspected || return 1
 	for kind in "${kinds[@]}"; do
 		id=e2e-kind-$kind access_mode=SINGLE_NODE_WRITER
 		[ "$kind" = share ] && access_mode=MULTI_NODE_MULTI_WRITER
 		volume_paths
-		take_down && until_ok ControllerUnpublishVolume "$(detach_request)" && until_ok DeleteVolume "$(delete_request)" || return
+		take_down && until_ok ControllerUnpublishVolume "$(detach_request)" && until_ok DeleteVolume "$(delete_request)" || return 1
 	done
 	access_mode=SINGLE_NODE_WRITER
 	nothing_shared
@@ -276,16 +276,16 @@ other_kernel() {
 	world_stream_end
 	world_stop "$DRIVER_PID"
 	world_stop "$SIM_PID"
-	world_sim --seed --listen="127.0.0.1:$port" --hotplug-slots=4 --node="$OTHER_NODE" "$@" && world_driver all --v=2 || return
+	world_sim --seed --listen="127.0.0.1:$port" --hotplug-slots=4 --node="$OTHER_NODE" "$@" && world_driver all --v=2 || return 1
 	world_stream
 }
 
 # The function is bound by the driver, after it was seen that nobody else has the tag.
 share_of_blacklisting_host() {
-	other_kernel --blacklist-virtio --no-virtiofs-tags || return
-	share_volume e2e-share-asked && attach_stage_publish && write_data || return
+	other_kernel --blacklist-virtio --no-virtiofs-tags || return 1
+	share_volume e2e-share-asked && attach_stage_publish && write_data || return 1
 	local first=$id first_publish=$publish
-	share_volume e2e-share-asked2 && attach_stage_publish && share_end_but_checks || return
+	share_volume e2e-share-asked2 && attach_stage_publish && share_end_but_checks || return 1
 	id=$first publish=$first_publish access_mode=MULTI_NODE_MULTI_WRITER
 	volume_paths
 	same_data && share_end
@@ -297,14 +297,14 @@ share_end_but_checks() {
 
 # Functions that were bound before, and no tags: one alone is certain, a second one is not.
 share_of_old_kernel() {
-	other_kernel --no-virtiofs-tags || return
-	share_volume e2e-share-old && attach_stage_publish && write_data || return
+	other_kernel --no-virtiofs-tags || return 1
+	share_volume e2e-share-old && attach_stage_publish && write_data || return 1
 	local first=$id first_publish=$publish
-	share_volume e2e-share-old2 && until_ok ControllerPublishVolume "$(attach_request)" || return
+	share_volume e2e-share-old2 && until_ok ControllerPublishVolume "$(attach_request)" || return 1
 	take_publish
-	refused NodeStageVolume "$(stage_request)" 5 FAILED_PRECONDITION 'it is not certain' || return
-	echo 0000:31:00.0 >"$WORLD/sim/$NODE/sys/bus/pci/drivers/virtio-pci/unbind" || return
-	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" && share_end_but_checks || return
+	refused NodeStageVolume "$(stage_request)" 5 FAILED_PRECONDITION 'it is not certain' || return 1
+	echo 0000:31:00.0 >"$WORLD/sim/$NODE/sys/bus/pci/drivers/virtio-pci/unbind" || return 1
+	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" && share_end_but_checks || return 1
 	id=$first publish=$first_publish access_mode=MULTI_NODE_MULTI_WRITER
 	volume_paths
 	same_data && share_end

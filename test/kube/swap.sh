@@ -65,7 +65,7 @@ deploy() { # RELEASE DRIVER MODE
 
 # The simulated host has its virtio-fs tags in a folder, and mount.snapsim in place of the kernel's filesystem.
 with_tags() { # MODE WHAT
-	[ "$1-$2" = virtiofs-node ] || { cat; return; }
+	[ "$1-$2" = virtiofs-node ] || { cat; return 0; }
 	sed "s#--node-virtiofs-filesystem-type=virtiofs#--node-virtiofs-filesystem-type=snapsim#
 		s#^\( *\)env:#&\n\1  - {name: SNAP_SIM_TAGS, value: /tags}#
 		s#^\( *\)- {name: sys, mountPath: .*#&\n\1- {name: tags, mountPath: /tags, mountPropagation: HostToContainer}\n\1- {name: helper, mountPath: /usr/sbin/mount.snapsim}#

@@ -5,7 +5,7 @@
 # In one read: bash seeks back after each line, and then the next one of a process that has changed begins elsewhere.
 child_runs() { # PID
 	local stat parent
-	read -r stat 2>/dev/null <"/proc/$1/stat" || return
+	read -r stat 2>/dev/null <"/proc/$1/stat" || return 1
 	read -r _ parent _ <<<"${stat##*) }"
 	[ "$parent" = "$$" ]
 }

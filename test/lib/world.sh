@@ -47,7 +47,7 @@ container the host'"'"'s /dev (docker run --privileged -v /dev:/dev ...)'
 	elif ! losetup --find >/dev/null 2>&1; then
 		why='needs a free loop device. See which are in use with: losetup --list'
 	fi
-	[ -z "$why" ] && return
+	[ -z "$why" ] && return 0
 	printf '%s: this %s\n' "$1" "$why" >&2
 	exit 77
 }
@@ -105,7 +105,7 @@ world_mount_helper() {
 		echo 'virtio-fs volumes of snap-sim need /dev/fuse: modprobe fuse, or docker run --device /dev/fuse' >&2
 		return 1
 	fi
-	mkfifo "$WORLD/mount-helper" || return
+	mkfifo "$WORLD/mount-helper" || return 1
 	: >"$WORLD/mount-helper.said"
 	test/lib/share/mount-helper.sh <"$WORLD/mount-helper" >"$WORLD/mount-helper.said" &
 	MOUNT_HELPER_PID=$!

@@ -71,18 +71,18 @@ versions() {
 
 # Each step needs the one before.
 build() {
-	check 'a root folder by debootstrap' make_root || return
-	check 'what is mounted there' mount_into_root || return
-	check 'a copy of this tree' copy_tree || return
-	check 'the packages that the driver is built with: make build-deps' inside "$install make && make build-deps" || return
+	check 'a root folder by debootstrap' make_root || return 1
+	check 'what is mounted there' mount_into_root || return 1
+	check 'a copy of this tree' copy_tree || return 1
+	check 'the packages that the driver is built with: make build-deps' inside "$install make && make build-deps" || return 1
 	versions
-	check 'the driver, warnings are errors' inside "make $jobs WERROR=-Werror" || return
+	check 'the driver, warnings are errors' inside "make $jobs WERROR=-Werror" || return 1
 	check 'the driver says its version' inside 'build/release/snap-csi-plugin --version'
 	check 'the release has every package of make deps' inside "$install --simulate $all_packages"
 	# What only other suites need is not installed.
 	check 'the packages of the unit tests' inside "$install check libsubunit-dev libmicrohttpd-dev libfuse3-dev openssl \
-		e2fsprogs xfsprogs btrfs-progs fdisk util-linux mount kmod procps python3" || return
-	check 'the unit tests are built, warnings are errors' inside "make $jobs FLAVOUR=debug WERROR=-Werror $programs" || return
+		e2fsprogs xfsprogs btrfs-progs fdisk util-linux mount kmod procps python3" || return 1
+	check 'the unit tests are built, warnings are errors' inside "make $jobs FLAVOUR=debug WERROR=-Werror $programs" || return 1
 	check 'the unit tests pass' inside 'UPDATE_DOCS=1 make FLAVOUR=debug unit'
 	grep -hE '^(SKIP|unit )' "$work/$suite.log" | sort -u
 	check 'every error has the same code there' same_codes

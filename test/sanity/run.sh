@@ -97,7 +97,7 @@ run() { # NAME of the volumes, TYPE of access, PARAMETERS, FOCUS (a regular expr
 	if [ ! -s "$report" ]; then
 		cat "$log"
 		fail "csi-sanity with $type volumes made no report (exit $rc)"
-		return
+		return 1
 	fi
 	local good bad skipped pending
 	good=$(specs "$report" passed | wc -l)
