@@ -10,6 +10,8 @@ make='make --no-print-directory'
 jobs="-j$(nproc)"
 # Suites wait more than they compute.
 LANES=${LANES-$(($(nproc) + 1))}
+# Several times what the slowest suite needs on a loaded machine: a hung suite fails, and the others go on.
+SUITE_SECONDS=${SUITE_SECONDS-1800}
 
 # name | description | command. Nothing is built beside a suite, since two makes would write the same files.
 builds=$(cat <<END
@@ -97,7 +99,7 @@ start() { # name, description, command
 	local words pid
 	read -ra words <<<"$3"
 	# shellcheck disable=SC2016 # for the inner shell
-	setsid bash -c 'TIMEFORMAT="%U + %S"; { time "${@:2}" >"$1.log" 2>&1 </dev/null; } 2>"$1.cpu"' suite "$log_dir/$1" "${words[@]}" &
+	setsid bash -c 'TIMEFORMAT="%U + %S"; { time test/lib/run-limited.sh "${@:2}" >"$1.log" 2>&1 </dev/null; } 2>"$1.cpu"' suite "$log_dir/$1" "$SUITE_SECONDS" "${words[@]}" &
 	pid=$!
 	names[$pid]=$1 whats[$pid]=$2 starts[$pid]=$EPOCHREALTIME
 }
