@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.." || exit 1
 make='make --no-print-directory'
 jobs="-j$(nproc)"
 # Suites wait more than they compute.
-LANES=${LANES-$(($(nproc) + 1))}
+LANES=${LANES-$((2 * $(nproc)))}
 # Several times what the slowest suite needs on a loaded machine: a hung suite fails, and the others go on.
 SUITE_SECONDS=${SUITE_SECONDS-1800}
 
