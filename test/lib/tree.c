@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "common/mem.h"
+#include "test/lib/wait.h"
 
 #define MANIFEST_MAX (4 * 1024 * 1024)
 
@@ -161,10 +163,12 @@ void tree_fifo(const struct tree *t, const char *path)
 void tree_answer(const struct tree *t, const char *path, const char *text)
 {
 	char *whole AUTO(free) = tree_path(t, path);
-	int fd = open(whole, O_RDWR | O_CLOEXEC);
+	int fd = open(whole, O_RDWR | O_CLOEXEC), unread = 0;
 
 	ck_assert_msg(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text),
 	              "answer %s: errno %d", whole, errno);
+	/* A reader that opens the FIFO later would find it empty. A writer adds its own text. */
+	WAIT_UNTIL(ioctl(fd, FIONREAD, &unread) == 0 && unread != (int)strlen(text));
 	close(fd);
 }
 

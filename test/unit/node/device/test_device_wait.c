@@ -486,6 +486,17 @@ static void *recover_function(void *arg)
 	return NULL;
 }
 
+static bool hangs_at(const char *path)
+{
+	struct strs at AUTO(strs_clear) = STRS_INIT;
+
+	sysfs_hung(0, &at);
+	for (size_t i = 0; i < at.n; i++)
+		if (strstr(at.v[i], path))
+			return true;
+	return false;
+}
+
 /* The start is at it, in the kernel; a stage does not follow it there. */
 START_TEST(a_function_at_which_the_start_hangs_is_unavailable)
 {
@@ -497,8 +508,7 @@ START_TEST(a_function_at_which_the_start_hangs_is_unavailable)
 	f.world.hang_ms = 50;
 	tree_fifo(&f.tree, OVERRIDE);
 	ck_assert_int_eq(pthread_create(&thread, NULL, recover_function, &f), 0);
-	while (!sysfs_hung(0, NULL))
-		usleep(1000);
+	WAIT_UNTIL(hangs_at(OVERRIDE));
 	ck_assert_int_eq(wait_ms(&f, 20000), -1);
 	ck_assert_msg(f.err.code == ERR_UNAVAILABLE && strstr(f.err.msg, VF " does not answer"),
 	              "%s", f.err.msg);

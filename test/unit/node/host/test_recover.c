@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is tidied up at the start, and what is not, on a recorded host. */
 #include <check.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include "node/host/recover.h"
 #include "node/service.h"
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 
 #define VF "0000:01:00.1"
 
@@ -187,18 +189,17 @@ static char *put_fifo(const char *pci, const char *attr)
 	return path;
 }
 
-/* A file from now on, and the end of what a thread waits for; false: no thread does. */
-static bool answer(const char *path, const char *text)
+/* A file from now on, and the end of what a thread waits for. */
+static void answer(const char *path, const char *text)
 {
-	int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 	struct err err = ERR_INIT;
-	bool waits;
+	int fd;
 
+	/* It is named before it opens the FIFO. */
+	WAIT_UNTIL((fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)) >= 0);
 	ck_assert_msg(!file_replace(path, text, strlen(text), 0644, &err), "%s", err.msg);
-	waits = fd >= 0 && write(fd, text, strlen(text)) > 0;
-	if (fd >= 0)
-		close(fd);
-	return waits;
+	ck_assert_int_gt(write(fd, text, strlen(text)), 0);
+	close(fd);
 }
 
 #define OTHER_VF "0000:01:00.2"
@@ -226,7 +227,8 @@ START_TEST(a_function_that_hangs_is_named_and_the_others_are_tidied_up)
 			free(now);
 			now = content("sys/bus/pci/devices/" LAST_VF "/driver_override");
 		}
-		ck_assert(answer(fifo, "x\n") && answer(other, "x\n"));
+		answer(fifo, "x\n");
+		answer(other, "x\n");
 		end_host();
 		tear_down();
 	}
@@ -249,7 +251,8 @@ START_TEST(nothing_that_may_hang_is_read_of_a_function_that_is_not_ours)
 			fifo = put_fifo(VF, attrs[i]);
 			recover_host(20000);
 			ck_assert_uint_eq(lines.n, 0);
-			ck_assert(!answer(fifo, "nvme\n"));
+			ck_assert(open(fifo, O_WRONLY | O_NONBLOCK | O_CLOEXEC) < 0 &&
+			          errno == ENXIO);
 			end_host();
 			tear_down();
 		}
