@@ -266,15 +266,20 @@ static int read_only_switch(void)
 	return ro;
 }
 
-static char *bytes_of_disk(void)
+/* The image, which is sparse: by way of the loop device each read of it costs ten times as much. */
+static void copy_disk(void)
 {
-	char *sum AUTO(free) = xasprintf("%s/sum", w.nvme.root);
-	struct err err = ERR_INIT;
-	char *text = NULL;
+	run_tool("blockdev --flushbufs %s && cp --sparse=always %s %s/copy", disk->loop,
+	         disk->image, w.nvme.root);
+}
 
-	run_tool("blockdev --flushbufs %s; sha256sum <%s >%s", disk->loop, disk->loop, sum);
-	ck_assert_int_eq(file_read_line(sum, 100, &text, &err), 0);
-	return text;
+static bool disk_is_unchanged(void)
+{
+	char *changed AUTO(free) = xasprintf("%s/changed", w.nvme.root);
+
+	run_tool("blockdev --flushbufs %s && { cmp -s %s %s/copy || touch %s; }", disk->loop,
+	         disk->image, w.nvme.root, changed);
+	return !path_exists(changed);
 }
 
 START_TEST(a_reader_writes_nothing_not_even_what_the_journal_holds)
@@ -294,13 +299,12 @@ START_TEST(a_reader_writes_nothing_not_even_what_the_journal_holds)
 		{ "ext4", MODE_SINGLE_NODE_WRITER, "ro", false },
 		{ "xfs", MODE_SINGLE_NODE_WRITER, "ro", false },
 	};
-	char *before AUTO(free) = NULL;
 	struct stage_request r;
-	char *after AUTO(free) = NULL;
+
 	SKIP_UNLESS_LOOP();
 	begin(320 * MIB);
 	make_dirty(rows[_i].fs_type);
-	before = bytes_of_disk();
+	copy_disk();
 	r = stage_request(&w, disk, rows[_i].fs_type, rows[_i].mode);
 	r.cap.mount_flags = &rows[_i].flag;
 	r.cap.n_mount_flags = rows[_i].flag ? 1 : 0;
@@ -309,9 +313,8 @@ START_TEST(a_reader_writes_nothing_not_even_what_the_journal_holds)
 	ck_assert(only_mount(w.staging)->read_only);
 	run_tool("ls %s >/dev/null", w.staging);
 	run_tool("umount %s", w.staging);
-	after = bytes_of_disk();
-	ck_assert_msg(str_eq(before, after) == rows[_i].same, "%s: the disk was %s",
-	              rows[_i].fs_type, rows[_i].same ? "written to" : "not replayed");
+	ck_assert_msg(disk_is_unchanged() == rows[_i].same, "%s: the disk was %s", rows[_i].fs_type,
+	              rows[_i].same ? "written to" : "not replayed");
 	node_world_clear(&w);
 }
 END_TEST
@@ -320,7 +323,6 @@ END_TEST
 START_TEST(a_reader_frees_no_file_that_its_writer_has_open)
 {
 	static const char *const fs_types[] = { "ext4", "ext3" };
-	char *before AUTO(free) = NULL, *after AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 	struct stage_request r;
 	struct stage_request writer;
@@ -336,15 +338,14 @@ START_TEST(a_reader_frees_no_file_that_its_writer_has_open)
 		"debugfs -w -R \"ssv last_orphan $n\" %s",
 		w.nvme.root, disk->loop, disk->loop, disk->loop, disk->loop, disk->loop);
 	run_tool("blockdev --flushbufs %s", disk->loop);
-	before = bytes_of_disk();
+	copy_disk();
 	r = stage_request(&w, disk, fs_types[_i], MODE_MULTI_NODE_READER_ONLY);
 	stage_ok(&r);
 	stage_ok(&r);
 	ck_assert_int_eq(read_only_switch(), 1);
 	ck_assert_int_eq(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err), 0);
 	ck_assert_int_eq(read_only_switch(), 0);
-	after = bytes_of_disk();
-	ck_assert_str_eq(before, after);
+	ck_assert(disk_is_unchanged());
 	writer = stage_request(&w, disk, fs_types[_i], MODE_SINGLE_NODE_WRITER);
 	stage_ok(&writer);
 	node_world_clear(&w);

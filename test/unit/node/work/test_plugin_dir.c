@@ -265,7 +265,7 @@ START_TEST(a_disk_that_fails_below_the_driver_is_told_and_forgotten)
 
 	SKIP_UNLESS_LOOP();
 	node_world_init(&w);
-	disk = nvme_world_add(&w.nvme, 1, UUID, 64 * MIB);
+	disk = nvme_world_add(&w.nvme, 1, UUID, 4 * MIB);
 	while (fail_at((size_t)_i / ARRAY_LEN(disks), (size_t)_i % ARRAY_LEN(disks), at))
 		ck_assert_uint_lt(at++, STEPS_MAX);
 	node_world_clear(&w);
