@@ -1,4 +1,4 @@
-# The images of snap-csi: target `node` is the one for both roles, `controller` a smaller one for the controller alone. docs/images.md says what is in them.
+# The images of snap-csi: target `node` is the one for both roles, `controller` a smaller one for the controller alone. docs/install/images.md says what is in them.
 #
 #   make image                     on a Debian 12 that reaches a registry
 #   make image BASE=localhost/...  with any Debian 12 image (test/image makes one with debootstrap)

@@ -115,7 +115,7 @@ LIBS = $(GRPC) -lcjson -lyaml -lmount -lblkid -lpthread -lm
 # ---------------------------------------------------------------- files
 SRCS     := $(shell find src -name '*.c' 2>/dev/null | sort)
 LIB_SRCS := $(filter-out src/main.c,$(SRCS))
-PROTOS   := csi/csi.proto csi/pluginregistration.proto csi/health.proto csi/sriovdp_control.proto
+PROTOS   := csi/csi.proto csi/pluginregistration.proto csi/health.proto csi/driver.proto csi/sriovdp_control.proto
 WKT      := google/protobuf/timestamp.proto google/protobuf/wrappers.proto
 GEN_SRCS := $(PROTOS:%.proto=$(GEN)/%.pb-c.c) $(WKT:%.proto=$(GEN)/%.pb-c.c)
 GEN_OBJS := $(GEN_SRCS:$(GEN)/%.c=$(OUT)/gen/%.o)
@@ -213,7 +213,7 @@ $(foreach file,$(UNIT_SHARED),$(eval $(filter $(OUT)/$(dir $(file))%,$(UNIT_BINS
 
 # They wait more than they work: begun first, they end beside the others.
 UNIT_LONG := $(filter %/test_plugin_dir %/test_kube_wait %/test_stage %/test_staged_disk %/test_share %/test_attachment_index \
-	%/test_web_server %/test_unstage %/test_few_descriptors,$(UNIT_BINS))
+	%/test_web_server %/test_unstage %/test_few_descriptors %/test_health_probes,$(UNIT_BINS))
 
 UNIT_JOBS ?= 8
 .PHONY: unit
@@ -250,7 +250,7 @@ deps: $(if $(ARCH),cross-deps sysroot)
 build-deps: $(if $(ARCH),cross-deps sysroot)
 	$(Q)test/lib/apt-missing.sh $(BUILD_PACKAGES)
 
-## upgrade-deps: security updates of the packages of make deps and of all that they depend on; then make clean (docs/images.md)
+## upgrade-deps: security updates of the packages of make deps and of all that they depend on; then make clean (docs/install/images.md)
 upgrade-deps:
 	$(Q)packaging/upgrade-deps.sh $(BUILD_PACKAGES) $(TEST_PACKAGES) $(CROSS_PACKAGES)
 
@@ -274,10 +274,11 @@ asan:
 tsan:
 	$(Q)test/check.sh unit-tsan rpc-tsan
 
-## install: the driver into DESTDIR/PREFIX/bin (PREFIX is /usr/local)
+## install: the driver and the plug-in of kubectl into DESTDIR/PREFIX/bin (PREFIX is /usr/local)
 PREFIX ?= /usr/local
 install: $(BIN)
 	install -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/snap-csi-plugin
+	install -D -m 0755 packaging/kubectl-snapcsi $(DESTDIR)$(PREFIX)/bin/kubectl-snapcsi
 
 ## compile_commands.json: how each C file is compiled, for clangd and other tools (from `make --dry-run`)
 COMPILED := $(SRCS) $(shell find test -name '*.c' ! -path '*/data/*' 2>/dev/null | sort)

@@ -40,6 +40,10 @@ put_file() { # FILE TO
 	install -D -m 0644 "$1" "$2"
 }
 
+put_plugin() { # TO
+	install -D -m 0755 packaging/kubectl-snapcsi "$1"
+}
+
 # The file appears in OUT_DIR when it is whole, also when two make it at once.
 put_result() { # FILE NAME
 	mkdir -p "$OUT_DIR"

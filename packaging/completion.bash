@@ -7,6 +7,11 @@
 # may follow the command.
 _snap_csi_plugin_options='
 # begin options
+serve host word
+serve inspect word
+serve log-level word
+serve help word
+serve version word
 serve --mode text
 serve --name text
 serve --bind-address text
@@ -78,6 +83,8 @@ host --node-virtiofs-filesystem-type text
 host -h none
 host --help none
 inspect volume word
+inspect claim word
+inspect pod word
 inspect node word
 inspect -o text
 inspect --bundle file
@@ -154,7 +161,7 @@ _snap_csi_plugin() {
 	done <<<"$kinds"
 	if [ -z "$words" ] && [[ $cur != -* ]]; then
 		case $command:$verb in
-		serve:) [ "$COMP_CWORD" -gt 1 ] || words='host inspect' ;;
+		serve:) [ "$COMP_CWORD" -gt 1 ] || words=${verbs// word/} ;;
 		host: | inspect:) words=${verbs// word/} ;;
 		host:detach) words=$(_snap_csi_plugin_volumes) ;;
 		esac

@@ -85,6 +85,7 @@ built_using() {
 }
 
 put_program "$root/usr/bin/snap-csi-plugin"
+put_plugin "$root/usr/bin/kubectl-snapcsi"
 put_man "$root/usr/share/man/man8/snap-csi-plugin.8"
 put_file packaging/completion.bash "$root/usr/share/bash-completion/completions/snap-csi-plugin"
 put_file packaging/host.yaml "$root/etc/snap-csi/host.yaml"
@@ -94,11 +95,13 @@ for unit in packaging/systemd/*; do
 done
 put_file packaging/deb/copyright "$doc/copyright"
 changelog >"$doc/changelog"
-for document in host-package zero-trust parameters troubleshooting inspect; do
+for document in hosts/host-package hosts/zero-trust reference/parameters troubleshoot/{troubleshooting,inspect,kubectl-snapcsi}; do
 	put_file "docs/$document.md" "$doc/$document.md"
 done
 put_file packaging/deb/lintian-overrides "$root/usr/share/lintian/overrides/snap-csi"
 find "$doc" "$root/usr/share/man" -type f \( -name 'changelog' -o -name '*.8' -o -size +4k ! -name copyright \) -exec gzip -9n {} +
+# One page is for both programs.
+ln -s snap-csi-plugin.8.gz "$root/usr/share/man/man8/kubectl-snapcsi.8.gz"
 
 install -d "$root/DEBIAN"
 # In a pipe a failure would be lost.

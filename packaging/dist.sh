@@ -7,6 +7,7 @@ name=snap-csi-$VERSION-linux-$ARCH
 root=$tree/$name
 
 put_program "$root/bin/snap-csi-plugin"
+put_plugin "$root/bin/kubectl-snapcsi"
 put_man "$root/share/man/man8/snap-csi-plugin.8"
 put_file packaging/completion.bash "$root/share/bash-completion/completions/snap-csi-plugin"
 put_file packaging/host.yaml "$root/etc/snap-csi/host.yaml"

@@ -4,7 +4,7 @@ STRIPPED := $(or $(SHIP),$(OUT)/stripped)
 
 .PHONY: stripped image image-list
 ## stripped: the driver as it is shipped, which packages are linked into it, their copyrights, and its libcurl (build/release/stripped)
-stripped: $(STRIPPED)/snap-csi-plugin $(STRIPPED)/snap-csi-plugin.packages $(STRIPPED)/libcurl.so.4
+stripped: $(STRIPPED)/snap-csi-plugin $(STRIPPED)/kubectl-snapcsi $(STRIPPED)/snap-csi-plugin.packages $(STRIPPED)/libcurl.so.4
 # A program for another machine is a script for its tests and the file beside it.
 $(STRIPPED)/snap-csi-plugin: $(BIN)
 	$(call say,STRIP,$@)
@@ -13,6 +13,8 @@ $(STRIPPED)/snap-csi-plugin.packages: $(BIN) packaging/static-packages.sh
 	$(call say,LIST,$@)
 	$(Q)mkdir -p $(@D) && packaging/static-packages.sh $(BIN).map $(@D)/copyright $(SYSROOT) >$@.new
 	$(Q)printf 'snap-csi-plugin\t%s\t%s\t\t%s\t\n' '$(VERSION)' '$(DEB_ARCH)' '$(COMMIT)' | cat - $@.new >$@ && rm $@.new
+$(STRIPPED)/kubectl-snapcsi: packaging/kubectl-snapcsi
+	$(Q)install -D -m 0755 $< $@
 # -fPIE is for programs.
 $(STRIPPED)/libcurl.so.4: packaging/libcurl.sh
 	$(call say,BUILD,$@)
@@ -29,7 +31,7 @@ IMAGE_ARGS = --layers --timestamp $(SOURCE_DATE_EPOCH) --identity-label=false --
 	--build-context driver=$(STRIPPED) --build-arg BUILDPLATFORM=linux/$(shell dpkg --print-architecture) \
 	--build-arg ARCH=$(DEB_ARCH) --build-arg BASE=$(BASE) --build-arg SNAPSHOT=$(SNAPSHOT) --build-arg VERSION=$(VERSION) \
 	--build-arg COMMIT=$(COMMIT) --build-arg SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH)
-## image: the image of both roles, and one of the controller alone, by buildah (IMAGE=, CONTROLLER_IMAGE=, BASE=, SNAPSHOT=; docs/images.md)
+## image: the image of both roles, and one of the controller alone, by buildah (IMAGE=, CONTROLLER_IMAGE=, BASE=, SNAPSHOT=; docs/install/images.md)
 image: stripped
 	$(Q)buildah bud $(IMAGE_ARGS) $(IMAGE_FLAGS) --target controller -t $(CONTROLLER_IMAGE) .
 	$(Q)buildah bud $(IMAGE_ARGS) $(IMAGE_FLAGS) --target node -t $(IMAGE) .

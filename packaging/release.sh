@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes what a release consists of, into OUT (build/artefacts/VERSION). Run by make release VERSION=...; docs/release.md.
+# Makes what a release consists of, into OUT (build/artefacts/VERSION). Run by make release VERSION=...; docs/reference/release.md.
 # Usage: release.sh VERSION [PART...]; without parts all of them, in this order:
-#   source notes binary deb images chart sums
+#   source notes plugin binary deb images chart sums
 # All is made from the commit that is checked out, in a copy of its files: what lies about in the working folder, its path, its
 # times, the time zone and the umask have no part in it. Two runs for one commit make the same bytes.
 #   ARCHES          machines, as Debian names them; without it all for which the tree can be built
@@ -16,7 +16,7 @@ root=$PWD
 version=${1-}
 [ $# -eq 0 ] || shift
 [ -n "$version" ] || { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 2; }
-parts=${*:-source notes binary deb images chart sums}
+parts=${*:-source notes plugin binary deb images chart sums}
 OUT=$(realpath -m "${OUT:-${BUILD:-build}/artefacts/$version}")
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 COMMIT=$(git rev-parse --short=12 HEAD)
@@ -82,6 +82,11 @@ part_notes() {
 	keep "$work/notes.md" "$name-notes.md"
 }
 
+# kubectl takes any file of this name in PATH; it is the same for every machine.
+part_plugin() {
+	keep "$tree/packaging/kubectl-snapcsi"
+}
+
 part_binary() {
 	local arch
 	for arch in $ARCHES; do
@@ -125,7 +130,7 @@ part_images() {
 	command -v buildah >/dev/null || die 'the images are made by buildah: apt-get install buildah'
 	case ${BASE-} in
 	*@sha256:* | localhost/*) ;;
-	*) say "BASE=${BASE-} has no digest, so another day the images may be put together in another Debian: docs/release.md, \"The same bytes\"" ;;
+	*) say "BASE=${BASE-} has no digest, so another day the images may be put together in another Debian: docs/reference/release.md, \"The same bytes\"" ;;
 	esac
 	in_tree IMAGE="localhost/snap-csi-release:$version" CONTROLLER_IMAGE="localhost/snap-csi-controller-release:$version" \
 		IMAGE_ARCHES="$ARCHES" image-list

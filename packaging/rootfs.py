@@ -8,7 +8,7 @@ that a file came from its copyright and its entry in /var/lib/dpkg/status.d, whe
 each package that is linked into the driver, of which no file is there. No package is installed: there is no shell, no
 package manager, and no script of a package runs.
 
-DIR has the driver (snap-csi-plugin, stripped), what is linked into it (snap-csi-plugin.packages, copyright/) and the libcurl
+DIR has the driver (snap-csi-plugin, stripped), the plug-in of kubectl (kubectl-snapcsi), what is linked into it (snap-csi-plugin.packages, copyright/) and the libcurl
 that it loads (libcurl.so.4, of packaging/libcurl.sh), from `make stripped`.
 Packages come from apt, in the version that it would install; ARCH must be one that apt knows. All times are
 SOURCE_DATE_EPOCH, so the same packages make the same bytes."""
@@ -32,7 +32,7 @@ CONTROLLER = {
 }
 NODE = CONTROLLER | {
     "e2fsprogs": ["sbin/mkfs.ext4", "sbin/mkfs.ext3", "sbin/e2fsck", "sbin/resize2fs", "etc/mke2fs.conf"],
-    "xfsprogs": ["sbin/mkfs.xfs", "usr/sbin/xfs_growfs", "sbin/xfs_repair"],  # the last one is for people
+    "xfsprogs": ["sbin/mkfs.xfs", "sbin/xfs_repair"],  # the last one is for people
     "btrfs-progs": ["bin/btrfs", "sbin/mkfs.btrfs"],
     "kmod": ["bin/kmod", "sbin/modprobe"],
 }
@@ -193,6 +193,10 @@ class Rootfs:
         place = self.out / "usr/bin/snap-csi-plugin"
         place.symlink_to("/snap-csi-plugin")
         self.libraries(package, program)
+        plugin = self.out / "usr/share/snap-csi/kubectl-snapcsi"  # not run here: for administrators to copy
+        plugin.parent.mkdir(parents=True)
+        shutil.copyfile(folder / "kubectl-snapcsi", plugin)
+        plugin.chmod(0o755)
 
     def libcurl(self, folder, package):
         """The library that packaging/libcurl.sh has built, in the place of the package's own."""

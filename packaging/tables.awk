@@ -123,6 +123,11 @@ form != "man" && /^  (snap-csi-plugin host|inspect) [a-z]+/ {
 	next
 }
 
+# The commands are described by hand in the man page.
+/^Commands:/ { flush(); in_commands = 1; next }
+in_commands && /^  [a-z]/ { if (form == "words") print command, $1, "word" }
+in_commands { if (/^$/) in_commands = 0; next }
+
 /^  \(no effect\)/ {
 	flush()
 	sub(/^  \(no effect\) */, "")

@@ -12,16 +12,16 @@ places() {
 	cat <<-'END'
 		manifests/base/kustomization.yaml|newTag: @$
 		README.md|snap-csi(-[a-z]+)?:@( |$)
-		README.md|newTag: @\}
-		docs/operations.md|newTag: @\}
-		docs/operations.md|snap-csi(-[a-z]+)?:@( |$)
-		docs/operations.md|snap-csi(-[a-z]+)?-@-oci\.tar
-		docs/operations.md|--version @( |$)
-		docs/nomad.md|localhost/snap-csi(-[a-z]+)?:@"
-		docs/host-package.md|snap-csi_@_
+		docs/install/kustomize.md|newTag: @\}
+		docs/install/air-gapped.md|snap-csi(-[a-z]+)?:@( |$)
+		docs/install/air-gapped.md|snap-csi(-[a-z]+)?-@-oci\.tar
+		docs/hosts/nomad.md|localhost/snap-csi(-[a-z]+)?:@"
+		docs/hosts/host-package.md|snap-csi_@_
 		charts/snap-csi/Chart.yaml|^version: @$
 		charts/snap-csi/Chart.yaml|^appVersion: "?@"?$
 		charts/snap-csi/values.yaml|tag: "?@"?$
+		manifests/examples/dpuservice/dpudeployment.yaml|^ *version: @$
+		manifests/examples/dpuservice/dpuservice.yaml|^ *version: @$
 	END
 }
 # What a version looks like, as an expression. Not with any word behind it: snap-csi-1.2.3-oci.tar is of 1.2.3.

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows all rooms: flags -> objects -> services -> server -> signals -> teardown. What only a node,
- * a gate or the HTTP endpoint needs is begun by src/program.
+ * Connects all modules: flags -> objects -> services -> server -> signals -> teardown. src/program
+ * starts the parts that only a node, a gate or the HTTP endpoint needs.
  *
- * The main thread starts everything, sleeps until a signal and takes everything down in reverse. A
- * thread takes the signals, and ends the process SIGNALS_END_MS later whatever the main thread
- * waits for: a call that the kernel holds has no end of its own. The process starts without the API
- * server and without the DPU: while one is away, the calls that need it answer UNAVAILABLE. Exit
- * status: 0 after SIGTERM or SIGINT, 1 when the driver cannot serve (the last log line says what to
- * do) or gets a second signal, 2 when the command line cannot be read, 3 when a call still ran
- * SIGNALS_END_MS after the signal. "inspect" is a command of its own, with its own exit status.
+ * The main thread starts all components, sleeps until a signal arrives, and stops the components in
+ * reverse order. Another thread receives the signals, and ends the process SIGNALS_END_MS later
+ * even if the main thread still waits, because a call that is blocked in the kernel may never end.
+ * The process starts without the API server and without the DPU; while one of them is unreachable,
+ * the calls that need it return UNAVAILABLE. Exit status: 0 after SIGTERM or SIGINT, 1 if the
+ * driver cannot serve (the last log line has the next step) or receives a second signal, 2 if the
+ * command line is invalid, 3 if a call was still running SIGNALS_END_MS after the signal. Commands
+ * have their own exit status.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,14 +21,17 @@
 
 #include "common/build_info.h"
 #include "common/cleanup.h"
+#include "common/failing.h"
 #include "common/json.h"
 #include "common/keylock.h"
 #include "common/limits.h"
 #include "common/log.h"
+#include "common/mem.h"
 #include "common/thread.h"
 #include "controller/attachment_index.h"
 #include "controller/attachment_lists.h"
 #include "controller/controller_csi.h"
+#include "controller/event_recorder.h"
 #include "controller/expandable.h"
 #include "controller/node_cache.h"
 #include "controller/startup_taint.h"
@@ -41,22 +45,33 @@
 #include "node/host/pre_stop.h"
 #include "program/program.h"
 #include "rpc/identity_csi.h"
+#include "rpc/log_level.h"
 #include "rpc/rpc_probe.h"
 #include "rpc/rpc_server.h"
 #include "settings/node_settings.h"
 #include "volume/topology.h"
 
-/* How long running calls may go on after a signal; they are cancelled then. */
+/* How long running calls may continue after a signal; then they are cancelled. */
 #define STOP_GRACE_MS 8000
-/* mkfs and e2fsck have until a second before SIGNALS_END_MS, for the rest of the way down. */
+/*
+ * mkfs and e2fsck may run until one second before SIGNALS_END_MS; that second is left for the rest
+ * of the shutdown.
+ */
 #define STOP_JOBS_MS (SIGNALS_END_MS - 1000)
-/* How long --probe waits: a healthy driver answers in a millisecond, on a busy node in a second. */
+/* The last errors are written within moments, unless the disk of --plugin-dir hangs. */
+#define STOP_ERRORS_MS 1000
+/*
+ * How long --probe waits. A healthy driver answers within a millisecond, on a busy node within a
+ * second.
+ */
 #define PROBE_MS 8000
 
-/* Exit status beside EXIT_SUCCESS and EXIT_FAILURE; the head of this file says when. */
+/* Exit status other than EXIT_SUCCESS and EXIT_FAILURE; explained at the top of this file. */
 enum { EXIT_USAGE = 2 };
 
-/* Opens descriptors 0, 1, 2 if they are closed: no socket or device may get such a number. */
+/*
+ * Opens descriptors 0, 1 and 2 if they are closed, so that no socket or device gets these numbers.
+ */
 static void open_standard_files(void)
 {
 	int fd;
@@ -68,7 +83,10 @@ static void open_standard_files(void)
 		close(fd);
 }
 
-/* Containers often start with 1,024, and each connection takes some. */
+/*
+ * Raises the limit, because containers often start with 1,024, and each connection takes several
+ * descriptors.
+ */
 static void raise_descriptor_limit(void)
 {
 	struct rlimit limit;
@@ -83,7 +101,7 @@ static int report_bad_flags(const struct flags_report *report)
 {
 	for (size_t i = 0; i < report->errors.n; i++)
 		fprintf(stderr, "invalid configuration: %s\n", report->errors.v[i]);
-	fputs("snap-csi-plugin --help lists all flags\n", stderr);
+	fputs("snap-csi-plugin --help lists all commands and flags\n", stderr);
 	return report->usage ? EXIT_USAGE : EXIT_FAILURE;
 }
 
@@ -111,6 +129,7 @@ static void add_identity(struct program *p)
 	};
 	program_add_service(p, identity_service(&p->identity));
 	program_add_service(p, health_service(&p->health));
+	program_add_service(p, log_level_service());
 }
 
 static int start_startup_taint(struct program *p, struct err *err)
@@ -130,11 +149,15 @@ static int add_controller(struct program *p, struct err *err)
 		.qps = f->kube_api_qps,
 		.burst = (int)f->kube_api_burst,
 	};
+	struct event_recorder_options events = { .driver = f->name };
 
 	if (kube_new(&options, &p->kube, err))
 		return err_wrap(
 			err,
 			"credentials for the Kubernetes API (in a pod its ServiceAccount's, elsewhere --kubeconfig)");
+	events.kube = p->kube;
+	if (event_recorder_start(&events, &p->events, err))
+		return -1;
 	p->controller_locks = keylock_new();
 	p->attachments = attachment_index_new(p->kube, f->namespace_, f->name);
 	p->lists = attachment_lists_new();
@@ -144,6 +167,7 @@ static int add_controller(struct program *p, struct err *err)
 		.attachments = p->attachments,
 		.lists = p->lists,
 		.node_cache = p->node_cache,
+		.events = p->events,
 		.namespace = f->namespace_,
 		.driver_name = f->name,
 		.emulation = settings_emulation(f),
@@ -152,6 +176,17 @@ static int add_controller(struct program *p, struct err *err)
 	};
 	program_add_service(p, controller_service(&p->controller, p->controller_locks));
 	return start_startup_taint(p, err);
+}
+
+/* The driver also works without this file. */
+static void keep_errors(const struct program *p)
+{
+	char *path AUTO(free) = xasprintf("%s/" FAILING_FILE, p->flags.plugin_dir);
+	struct err err = ERR_INIT;
+
+	if (failing_start(&(const struct failing_options) { .path = path }, &err))
+		log_event(LOG_WARNING, "the last errors of volumes are unknown", "error", err.msg,
+		          NULL);
 }
 
 static int driver_start(struct program *p, struct err *err)
@@ -165,6 +200,7 @@ static int driver_start(struct program *p, struct err *err)
 	};
 
 	raise_descriptor_limit();
+	keep_errors(p);
 	if (p->flags.topology)
 		p->topology_key = topology_key(p->flags.name);
 	add_identity(p);
@@ -174,6 +210,7 @@ static int driver_start(struct program *p, struct err *err)
 		if (p->flags.controlled_mode)
 			program_add_gate(p);
 		program_add_node(p);
+		program_check_rights();
 		program_check_propagation(p);
 		program_recover_records(p);
 	}
@@ -194,10 +231,11 @@ static void driver_stop(struct program *p)
 	shared_path_stop(&p->control);
 	p->registration = registration_stop(p->registration);
 	rpc_server_stop(p->server, STOP_GRACE_MS);
+	failing_stop(deadline_in_ms(STOP_ERRORS_MS));
 	p->web = web_stop(p->web);
 	if (p->has_node)
 		node_wait_jobs(&p->node, end);
-	/* A look at the host that hangs keeps what it looks with. */
+	/* A hung scan of the host still uses the node's objects. */
 	p->hangs = p->web || (p->has_node && !program_end_host(p));
 	if (p->has_node && !p->hangs) {
 		p->volume_metrics = volume_metrics_free(p->volume_metrics);
@@ -205,8 +243,10 @@ static void driver_stop(struct program *p)
 		p->gate = gatekeeper_free(p->gate);
 	}
 	startup_taint_stop(p->startup_taint);
+	event_recorder_stop(p->events);
 	p->kube = kube_free(p->kube);
 	p->startup_taint = startup_taint_free(p->startup_taint);
+	p->events = event_recorder_free(p->events);
 	p->attachments = attachment_index_free(p->attachments);
 	p->lists = attachment_lists_free(p->lists);
 	p->node_cache = node_cache_free(p->node_cache);
@@ -252,7 +292,7 @@ static int driver_serve(struct program *p, const struct strs *warnings)
 	return rc ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* Of several volumes one path each says enough; kubelet keeps the text in an event. */
+/* One path per volume is sufficient; kubelet keeps the message in an Event. */
 static int pre_stop(const struct flags *flags)
 {
 	const struct pre_stop_options options = {
@@ -267,14 +307,14 @@ static int pre_stop(const struct flags *flags)
 	if (rc == 0)
 		return EXIT_SUCCESS;
 	if (rc == PRE_STOP_BLIND)
-		fputs("the processes of pods are not to be seen, so nothing is waited for: the "
+		fputs("the processes of pods are not visible, so the wait is skipped: the "
 		      "driver's pod needs hostPID\n",
 		      stderr);
 	else if (rc < 0)
 		fprintf(stderr, "%s\n", err.msg);
 	else
-		fprintf(stderr, "%zu mounts of ended pods are still there, the first is %s\n",
-		        left.n, left.v[0]);
+		fprintf(stderr, "%zu mounts of ended pods still exist, the first is %s\n", left.n,
+		        left.v[0]);
 	return EXIT_FAILURE;
 }
 
@@ -290,7 +330,7 @@ static int driver_probe(const struct flags *flags)
 	return EXIT_FAILURE;
 }
 
-/* Its first line is that of every version. */
+/* Prints the version. The first line has the same format in every version. */
 static void print_version(void)
 {
 	struct str curl AUTO(str_clear) = STR_INIT(1000);
@@ -316,6 +356,128 @@ static void print_version(void)
 	printf("%-11s %s\n", "libcurl", curl.ptr);
 }
 
+/* ---- commands: the rows of flags.def; argv[1] is the command ---- */
+
+static int command_host(int argc, char *const argv[])
+{
+	return host_main(argc - 1, argv + 1);
+}
+
+static int command_inspect(int argc, char *const argv[])
+{
+	return inspect_main(argc, argv);
+}
+
+/*
+ * Without flags on the command line, uses the flags of the running driver, of which only
+ * --bind-address matters.
+ */
+static int log_level_words(struct strs *words, int argc, char *const argv[])
+{
+	struct err err = ERR_INIT;
+	pid_t pid;
+
+	strs_add(words, "snap-csi-plugin");
+	if (argc == 3 && inspect_running_driver("/proc", 0, words, &pid, &err)) {
+		fputs("log-level: not exactly one driver runs here; name its socket: "
+		      "--bind-address=unix:///PATH\n",
+		      stderr);
+		return -1;
+	}
+	for (int i = 3; i < argc; i++)
+		strs_add(words, argv[i]);
+	strs_add(words, "--probe"); /* only the endpoint is checked */
+	return 0;
+}
+
+static int log_level_send(const struct flags *f, int level)
+{
+	struct rpc_log_level was;
+	struct err err = ERR_INIT;
+
+	if (rpc_set_log_level(f->socket_path, level, PROBE_MS, &was, &err)) {
+		fprintf(stderr, "log-level: %s\n", err.msg);
+		return EXIT_FAILURE;
+	}
+	printf("log level %d (before: %d, of --v: %d)\n", level, was.before, was.started_with);
+	return EXIT_SUCCESS;
+}
+
+static int command_log_level(int argc, char *const argv[])
+{
+	struct flags_report report = FLAGS_REPORT_INIT;
+	struct strs words AUTO(strs_clear) = STRS_INIT;
+	struct flags f = { .help = false };
+	struct err err = ERR_INIT;
+	int status = EXIT_USAGE;
+	int64_t level = -1;
+
+	if (argc > 2 && (str_eq(argv[2], "--help") || str_eq(argv[2], "-h"))) {
+		flags_print_help(stdout);
+		return EXIT_SUCCESS;
+	}
+	if (argc < 3 || parse_i64("log-level", argv[2], &level, &err) || level < 0 ||
+	    level > INT32_MAX) {
+		fprintf(stderr,
+		        "log-level: \"%s\" is not a verbosity (a number of 0 or more, as of --v); "
+		        "write snap-csi-plugin log-level 4\n",
+		        argc < 3 ? "" : argv[2]);
+		return EXIT_USAGE;
+	}
+	if (log_level_words(&words, argc, argv))
+		return EXIT_FAILURE;
+	if (flags_parse(&f, (int)words.n, words.v, getenv, &report))
+		status = report_bad_flags(&report);
+	else if (!f.socket_path) /* --help, or another flag with which no server runs */
+		flags_print_help(stdout);
+	else
+		status = log_level_send(&f, (int)level);
+	flags_report_clear(&report);
+	flags_clear(&f);
+	return status;
+}
+
+static int command_version(int argc, char *const argv[])
+{
+	(void)argc;
+	(void)argv;
+	print_version();
+	return EXIT_SUCCESS;
+}
+
+static int command_help(int argc, char *const argv[]);
+
+static const struct {
+	const char *word;
+	int (*run)(int argc, char *const argv[]);
+} commands[] = {
+#define COMMAND(id_, word_, usage_, text_) { (word_), command_##id_ },
+#include "flags/flags.def"
+};
+
+/* Returns true if argv[1] is a command; *status is its exit status. */
+static bool command_run(int argc, char *const argv[], int *status)
+{
+	for (size_t i = 0; argc > 1 && i < ARRAY_LEN(commands); i++)
+		if (str_eq(argv[1], commands[i].word)) {
+			*status = commands[i].run(argc, argv);
+			return true;
+		}
+	return false;
+}
+
+/* Runs "help inspect" as "inspect --help". */
+static int command_help(int argc, char *const argv[])
+{
+	char *const asked[] = { argv[0], argv[2], (char *)(uintptr_t) "--help", NULL };
+	int status = EXIT_SUCCESS;
+
+	if (argc > 2 && !str_eq(argv[2], "help") && command_run(3, asked, &status))
+		return status;
+	flags_print_help(stdout);
+	return EXIT_SUCCESS;
+}
+
 int main(int argc, char *argv[])
 {
 	struct program p = { .server = NULL };
@@ -327,10 +489,8 @@ int main(int argc, char *argv[])
 	thread_many_waits();
 	rpc_server_sanitize_environment();
 	umask(022);
-	if (argc > 1 && str_eq(argv[1], "host"))
-		return host_main(argc - 1, argv + 1);
-	if (argc > 1 && str_eq(argv[1], "inspect"))
-		return inspect_main(argc, argv);
+	if (command_run(argc, argv, &status))
+		return status;
 	if (flags_parse(&p.flags, argc, argv, getenv, &report)) {
 		status = report_bad_flags(&report);
 	} else if (p.flags.help) {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds all that the suites run, then runs the suites, LANES at a time, each with its log in build/check/, and adds up their
-# closing lines ("TITLE: N passed, N failed"; a suite without such a line counts as one). Goes on after a failure.
-# Usage: check.sh [SUITE...]; with names these alone, one after the other, each built when its turn comes. Ends with
-# "N passed, N failed".
+# Builds everything that the suites run, then runs the suites, LANES at a time, each with its log in build/check/, and adds up
+# their closing lines ("TITLE: N passed, N failed"; a suite without such a line counts as one). Continues after a failure.
+# Usage: check.sh [SUITE...]; with names, runs only these, one after the other, each built when its turn comes. Ends with "N
+# passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . test/lib/children.sh
@@ -10,10 +10,10 @@ make='make --no-print-directory'
 jobs="-j$(nproc)"
 # Suites wait more than they compute.
 LANES=${LANES-$((2 * $(nproc)))}
-# Several times what the slowest suite needs on a loaded machine: a hung suite fails, and the others go on.
+# Several times the duration of the slowest suite on a loaded machine: a hung suite fails, and the others continue.
 SUITE_SECONDS=${SUITE_SECONDS-1800}
 
-# name | description | command. Nothing is built beside a suite, since two makes would write the same files.
+# name | description | command. Nothing is built while a suite runs, since two makes would write the same files.
 builds=$(cat <<END
 build|the driver and what runs it; warnings are errors|$make $jobs check-programs WERROR=-Werror
 build-clang|the driver by clang, warnings are errors|$make $jobs WERROR=-Werror CC=clang FLAVOUR=debug BUILD=build/clang
@@ -22,11 +22,11 @@ build-asan|the programs under AddressSanitizer and UBSan|$make $jobs check-progr
 build-tsan|the programs under ThreadSanitizer|$make $jobs check-programs FLAVOUR=tsan
 END
 )
-# The longest first, so that none of them is alone at the end.
+# The longest first, so that none of them is the last one running.
 suites=$(cat <<END
 unit-asan|unit tests, AddressSanitizer and UBSan|$make $jobs unit UNIT_JOBS=4 FLAVOUR=asan
 unit-tsan|unit tests, ThreadSanitizer|$make $jobs unit UNIT_JOBS=4 FLAVOUR=tsan
-troubleshooting|each row of docs/troubleshooting.md|$make $jobs troubleshooting
+troubleshooting|each row of docs/troubleshoot/troubleshooting.md|$make $jobs troubleshooting
 e2e|kills, retries, many volumes|$make $jobs e2e
 main|the program from outside|$make $jobs main-test
 errors|error paths of create, attach, stage through the program|$make $jobs errors
@@ -34,7 +34,7 @@ controller-asan|the controller against snap-sim and its faults, AddressSanitizer
 controller-tsan|the same, ThreadSanitizer|$make $jobs controller-test FLAVOUR=tsan
 demo|the story of make demo, and its picture|$make demo-svg
 monitoring|a real Prometheus on a driver under faults: alerts and dashboard|$make $jobs monitoring
-api-faults|every fault of the API server, against docs/api-faults.md|$make $jobs api-faults FLAVOUR=debug
+api-faults|every fault of the API server, against test/reports/api-faults.md|$make $jobs api-faults FLAVOUR=debug
 kubeclient-asan|the Kubernetes client over TLS and HTTP/2, AddressSanitizer and UBSan|$make $jobs kubeclient-test FLAVOUR=asan
 kubeclient-tsan|the same, ThreadSanitizer|$make $jobs kubeclient-test FLAVOUR=tsan
 rpc-asan|the RPC server on a socket, AddressSanitizer and UBSan|$make $jobs rpc-test FLAVOUR=asan
@@ -48,6 +48,7 @@ gate|the gate of --controlled-mode, against a client of grpcio|$make $jobs gate-
 sanity|csi-sanity, mount and block|$make $jobs sanity
 wire|csi.proto against the official file, secrets in no log|$make $jobs wire-test
 inspect|what inspect says of prepared incidents, AddressSanitizer and UBSan|$make $jobs inspect-test FLAVOUR=asan
+plugin|kubectl snapcsi, against a kubectl that plays a cluster|$make plugin-test
 release|a release is made twice the same, in two clones|$make release-test
 END
 )
@@ -67,7 +68,7 @@ report() { # name, description, the command's exit code, when it began
 	good=$(sed -nE 's/.*(^|[^0-9])([0-9]+) passed.*/\2/p' <<<"$line")
 	bad=$(sed -nE 's/.*[^0-9]([0-9]+) failed.*/\1/p' <<<"$line")
 	if [ -z "$line" ] && grep -q 'Error 77$' "$log"; then
-		# It cannot run here, and says what it would need.
+		# It cannot run here, and names what is missing.
 		printf 'skipped\n%s\n' "$(grep -v '^make' "$log" | sed 's/^/    SKIP: /')"
 		return 0
 	fi

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this program was built from. A file of its own, because a new commit compiles it anew and
- * nothing else.
+ * The origin of this program's code. It has its own file, so that a new commit recompiles only this
+ * file.
  */
 #include "common/build_info.h"
 
-/* Who looks at the code without the Makefile gives neither. */
+/* Tools that read the code without the Makefile define neither macro. */
 #ifndef SNAP_CSI_COMMIT
 #define SNAP_CSI_COMMIT ""
 #endif

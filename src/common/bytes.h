@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers in the bytes of a disk or a device, at any alignment: le32() is little-endian, 32 bits. */
+/*
+ * Functions that read numbers from the bytes of a disk or a device, at any alignment. le32() reads
+ * a little-endian number of 32 bits.
+ */
 #pragma once
 
 #include <endian.h>

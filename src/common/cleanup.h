@@ -30,8 +30,8 @@
 	struct auto_semicolon_
 
 /*
- * The same for a value that AUTO(fn) releases by its address: fn is always called, so it allows an
- * empty value.
+ * Like DEFINE_AUTO(), but for a value that AUTO(fn) releases by its address. fn is always called,
+ * so it must accept an empty value.
  */
 #define DEFINE_AUTO_VALUE(type, fn)        \
 	static inline void fn##_p(type *p) \
@@ -79,8 +79,8 @@ static inline pthread_mutex_t *mutex_lock_(pthread_mutex_t *m)
 #define CAT__(a, b) a##b
 #define CAT_(a, b) CAT__(a, b)
 /*
- * Holds the mutex to the end of the enclosing scope. No I/O in that scope. This is the only
- * declaration that may follow a statement: the lock begins where it stands.
+ * Holds the mutex until the end of the enclosing scope, which must not do I/O. This is the only
+ * declaration that may follow a statement: the lock begins at that line.
  */
 #define WITH_LOCK(m)                                                                 \
 	_Pragma("GCC diagnostic push")                                               \
@@ -90,12 +90,12 @@ static inline pthread_mutex_t *mutex_lock_(pthread_mutex_t *m)
 	_Pragma("GCC diagnostic pop") struct with_lock_semicolon_
 
 /*
- * The first statement of a function whose name ends in _locked. It proves that a thread holds the
- * mutex, not that this one does.
+ * The first statement of a function whose name ends in _locked. It proves that some thread, not
+ * necessarily this one, holds the mutex.
  */
 #define assert_locked(m) assert(pthread_mutex_trylock(m) == EBUSY)
 
-/* Drops a result on purpose: the caller goes on in the same way whatever it is. */
+/* Ignores a result on purpose: the caller continues in the same way for every result. */
 #define IGNORE_RESULT(call)                             \
 	do {                                            \
 		__extension__ __auto_type rc_ = (call); \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Deadlines on CLOCK_MONOTONIC and the cancellation that travels with them.
- * Owns nothing; cancel_set() may come from any thread.
+ * Deadlines on CLOCK_MONOTONIC, and the cancellation that is passed with them. Owns nothing; any
+ * thread may call cancel_set().
  */
 #include "common/deadline.h"
 
@@ -95,7 +95,7 @@ struct deadline deadline_reserve(struct deadline d, int64_t min_ms, int percent)
 	reserve = left / 100 * percent;
 	if (reserve < min_ms * NS_PER_MS)
 		reserve = min_ms * NS_PER_MS;
-	/* Of a short deadline half is left for the work. */
+	/* At most half of a short deadline is reserved. */
 	if (reserve > left / 2)
 		reserve = left > 0 ? left / 2 : 0;
 	d.at -= reserve;
@@ -127,7 +127,7 @@ bool deadline_given_up(struct deadline d)
 
 struct timespec deadline_timespec(struct deadline d)
 {
-	/* A year stands for "never": nobody waits longer, and it is far from any overflow. */
+	/* A year represents "never": no wait is longer, and the sum cannot overflow. */
 	int64_t at =
 		d.at == DEADLINE_NEVER ? monotonic_ns() + (int64_t)365 * 86400 * NS_PER_S : d.at;
 
@@ -138,7 +138,8 @@ int deadline_check(struct deadline d, struct err *err, const char *what)
 {
 	if (cancel_is_set(d.cancel))
 		return err_set(err, deadline_passed(d) ? ERR_DEADLINE : ERR_CANCELLED,
-		               deadline_passed(d) ? "%s: time ran out" : "%s: the caller has gone",
+		               deadline_passed(d) ? "%s: time ran out"
+		                                  : "%s: the caller cancelled the call",
 		               what);
 	if (deadline_passed(d))
 		return err_set(err, ERR_DEADLINE, "%s: time ran out", what);
@@ -169,7 +170,7 @@ bool sem_wait_until(sem_t *sem, int64_t at)
 	return is_posted(sem, at);
 }
 
-/* Under the lock of the cancellation: no lock is taken here. */
+/* Runs with the cancellation's lock held and takes no other lock. */
 static void post_sem(void *sem)
 {
 	sem_post(sem);

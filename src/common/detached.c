@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lock guards the references and the end of the work; no work is done under it. Does not end
- * work: only the kernel can.
+ * The lock guards the references and the end of the operation; it is not held during the operation.
+ * This module never ends an operation, because only the kernel can.
  */
 #include "common/detached.h"
 
@@ -53,7 +53,10 @@ struct detached *detached_put(struct detached *d)
 	return NULL;
 }
 
-/* The end and the thread's reference in one step: a caller that has waited frees the box itself. */
+/*
+ * The end and the thread's reference change in one step, because a caller that has waited frees the
+ * box itself.
+ */
 static void *detached_main(void *arg)
 {
 	struct detached *d = arg;
@@ -86,7 +89,7 @@ struct detached *detached_start(void (*run)(void *box), void (*free_box)(void *b
 		return d;
 	pthread_mutex_destroy(&d->lock);
 	free(d);
-	err_sys(err, rc, "start a thread");
+	err_sys_of(err, ERR_CALL_TASK, rc, "start a thread");
 	err_recode(err, ERR_UNAVAILABLE);
 	return NULL;
 }
@@ -114,7 +117,7 @@ double detached_seconds(struct detached *d)
 
 struct detached_slot {
 	pthread_mutex_t lock;
-	struct detached *last; /* under the lock; NULL: none was started yet */
+	struct detached *last; /* guarded by the lock; NULL: none was started yet */
 };
 
 struct slot_box {
@@ -147,7 +150,7 @@ static void slot_main(void *box)
 	b->fn(b->bytes);
 }
 
-/* A reference to the work that runs. NULL: none does. */
+/* Returns a reference to the running operation; NULL if none runs. */
 static struct detached *slot_running_locked(struct detached_slot *s)
 {
 	assert_locked(&s->lock);
@@ -162,7 +165,10 @@ static bool wait_and_put(struct detached *d, struct deadline until)
 	return ended;
 }
 
-/* 0: *ret is the new work. DETACHED_RUNS: *ret is the previous work. Both are references. */
+/*
+ * Returns 0 with the new operation in *ret, DETACHED_RUNS with the previous one, or -1. Both are
+ * references.
+ */
 static int slot_try(struct detached_slot *s, struct slot_box *b, struct detached **ret,
                     struct err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The error value: setting, wrapping, and the one table from errno to a status code.
- * No state, any thread.
+ * The error value: setting, wrapping, and the only table from errno to a status code. Stateless;
+ * any thread.
  */
 #include "common/err.h"
 
@@ -36,7 +36,7 @@ static const struct {
 	{ ECANCELED, ERR_CANCELLED },
 	{ ENOSYS, ERR_UNIMPLEMENTED },
 	{ EOPNOTSUPP, ERR_UNIMPLEMENTED },
-	/* The thing may come back, or be free, a moment later: worth a retry. */
+	/* The object may return or become free a moment later, so a retry is useful. */
 	{ EBUSY, ERR_UNAVAILABLE },
 	{ EMFILE, ERR_UNAVAILABLE },
 	{ ENFILE, ERR_UNAVAILABLE },
@@ -64,7 +64,7 @@ enum err_code err_code_from_errno(int errnum)
 	return ERR_INTERNAL;
 }
 
-/* What to do about an errno that says nothing about the object of the call. */
+/* Returns the next step for an errno that is not about the object of the call; otherwise "". */
 static const char *advice(int errnum)
 {
 	switch (errnum) {
@@ -78,6 +78,35 @@ static const char *advice(int errnum)
 		return "";
 	}
 }
+
+/*
+ * System calls that give an errno another meaning. Sources: inotify(7), pthread_create(3),
+ * clone(2), mount(2), flock(2).
+ */
+static const struct {
+	enum err_call call;
+	int sys;
+	enum err_code code;
+	const char *text;
+} errno_of_calls[] = {
+	{ ERR_CALL_INOTIFY, EMFILE, ERR_UNAVAILABLE,
+	  "no inotify instance is left; next: raise the host's sysctl "
+	  "fs.inotify.max_user_instances (or the driver's \"ulimit -n\")" },
+	{ ERR_CALL_INOTIFY, ENOSPC, ERR_UNAVAILABLE,
+	  "no inotify watch is left; next: raise the host's sysctl fs.inotify.max_user_watches" },
+	{ ERR_CALL_TASK, EAGAIN, ERR_UNAVAILABLE,
+	  "no further process or thread is allowed; next: raise the pod's limit of processes "
+	  "(pids.max, kubelet's podPidsLimit) or the host's sysctl kernel.threads-max" },
+	{ ERR_CALL_MOUNT, ENOSPC, ERR_EXHAUSTED,
+	  "the mount namespace is full; next: unmount what is not needed, or raise the host's sysctl "
+	  "fs.mount-max" },
+	{ ERR_CALL_MOUNT, EEXIST, ERR_UNAVAILABLE,
+	  "another filesystem with the same UUID is mounted on this host, so this one is a copy; "
+	  "next: use the two on different nodes (btrfs: or Linux 6.7)" },
+	{ ERR_CALL_MOUNT, ENOENT, ERR_UNAVAILABLE,
+	  "the device, the mount point, or another device of the filesystem is missing" },
+	{ ERR_CALL_LOCK, ENOLCK, ERR_UNAVAILABLE, "the kernel has no memory for a lock" },
+};
 
 const char *err_code_name(enum err_code code)
 {
@@ -106,8 +135,7 @@ const char *err_code_name(enum err_code code)
 }
 
 /*
- * Of a text that did not fit, drops the beginning of a UTF-8 character whose end was cut off: such
- * a text is valid when what it was made of is.
+ * Removes an incomplete UTF-8 character at the end, so that the message is valid if its parts are.
  */
 static void end_with_whole_character(char *text)
 {
@@ -139,22 +167,48 @@ int err_set(struct err *err, enum err_code code, const char *fmt, ...)
 	return -1;
 }
 
-int err_sys(struct err *err, int errnum, const char *fmt, ...)
+PRINTF_(6, 0)
+static int err_sys_va(struct err *err, enum err_code code, int errnum, const char *why,
+                      const char *next, const char *fmt, va_list ap)
 {
-	const char *why = strerrordesc_np(errnum);
-	va_list ap;
 	size_t n;
 
 	assert(err->code == ERR_OK);
-	err->code = err_code_from_errno(errnum);
+	err->code = code;
 	err->sys = errnum;
-	va_start(ap, fmt);
 	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
-	va_end(ap);
 	n = strlen(err->msg);
-	snprintf(err->msg + n, sizeof(err->msg) - n, ": %s%s", why ? why : "unknown error",
-	         advice(errnum));
+	snprintf(err->msg + n, sizeof(err->msg) - n, ": %s%s", why ? why : "unknown error", next);
 	end_with_whole_character(err->msg);
+	return -1;
+}
+
+int err_sys(struct err *err, int errnum, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	err_sys_va(err, err_code_from_errno(errnum), errnum, strerrordesc_np(errnum),
+	           advice(errnum), fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+int err_sys_of(struct err *err, enum err_call call, int errnum, const char *fmt, ...)
+{
+	enum err_code code = err_code_from_errno(errnum);
+	const char *why = strerrordesc_np(errnum), *next = advice(errnum);
+	va_list ap;
+
+	for (size_t i = 0; i < ARRAY_LEN(errno_of_calls); i++)
+		if (errno_of_calls[i].call == call && errno_of_calls[i].sys == errnum) {
+			code = errno_of_calls[i].code;
+			why = errno_of_calls[i].text;
+			next = "";
+		}
+	va_start(ap, fmt);
+	err_sys_va(err, code, errnum, why, next, fmt, ap);
+	va_end(ap);
 	return -1;
 }
 

@@ -2,24 +2,23 @@
 /*
  * Errors: the one rule of this program.
  *
- * A function that can fail takes `struct err *err` last and returns 0 or -1.
- * On 0 *err is untouched. On -1 *err says what was attempted, on which object
- * and what came back, in words an operator can act on, with the status the RPC
- * caller will see. A positive return is a condition, not an error: a named value
- * of an enum that the header declares beside the function (JSON_ABSENT). *err is
- * untouched, and the caller handles the condition instead of passing it on. The
- * one number without a name is a child's exit status (spawn.h).
+ * A function that can fail takes `struct err *err` last and returns 0 or -1. On 0 *err is
+ * untouched. On -1 *err names the operation, its object and the result, in words that an operator
+ * can act on, with the status that the RPC caller will see. A positive return value is a condition,
+ * not an error: a named value of an enum that the header declares next to the function
+ * (JSON_ABSENT). *err is then untouched, and the caller handles the condition instead of passing it
+ * on. The only positive value without a name is a child's exit status (spawn.h).
  *
- * The text is made where the facts are, callers put their own in front of it
- * (err_wrap), the RPC layer logs each failed call once; nothing below it logs an
- * error that it returns. Secrets and tokens never enter a text.
+ * The message is formatted where the facts are known, callers add their own prefix (err_wrap), and
+ * the RPC layer logs each failed call once; no lower layer logs an error that it returns. A message
+ * never contains secrets or tokens.
  *
- * The struct is a value: no allocation, nothing to free, may be copied between
- * threads. A text that is too long loses its end, the innermost words.
+ * The struct is a value: no allocation, nothing to free, may be copied between threads. A message
+ * that is too long loses its end, which is the innermost error.
  */
 #pragma once
 
-/* The numbers of gRPC's status codes; rpc_server.c asserts that. */
+/* The values of gRPC's status codes; rpc_server.c asserts this. */
 enum err_code {
 	ERR_OK = 0,
 	ERR_CANCELLED = 1,
@@ -44,7 +43,7 @@ enum err_code {
 
 struct err {
 	enum err_code code;
-	int sys; /* errno that started it, or 0 */
+	int sys; /* the errno that caused it, or 0 */
 	char msg[ERR_MSG_MAX];
 };
 
@@ -57,26 +56,35 @@ struct err {
 #define MUST_CHECK __attribute__((warn_unused_result))
 
 /*
- * Sets code and text; returns -1. Setting an error that is already set is a bug (asserted). A text
- * that does not fit ends with a whole character; this holds for all functions here.
+ * Sets code and message; returns -1. Setting an error that is already set is a bug (asserted). A
+ * message that does not fit is cut after a complete character; this holds for all functions here.
  */
 int err_set(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_(3, 4);
-/* The same from an errno: code by err_code_from_errno(), ": No such file or directory" appended. */
+/*
+ * Like err_set(), but for an errno: the code is err_code_from_errno(), and ": No such file or
+ * directory" is appended.
+ */
 int err_sys(struct err *err, int errnum, const char *fmt, ...) PRINTF_(3, 4);
-/* Puts "text: " in front; code and errno stay; returns -1. */
+/*
+ * Like err_sys(), but for a system call whose manual page gives an errno its own meaning: another
+ * limit, or an object other than the one that the message names.
+ */
+enum err_call { ERR_CALL_INOTIFY, ERR_CALL_TASK, ERR_CALL_MOUNT, ERR_CALL_LOCK };
+int err_sys_of(struct err *err, enum err_call call, int errnum, const char *fmt, ...) PRINTF_(4, 5);
+/* Prefixes the message with "text: "; code and errno stay unchanged. Returns -1. */
 int err_wrap(struct err *err, const char *fmt, ...) PRINTF_(2, 3);
 /*
- * Replaces the code (where the caller of the RPC needs another one than the facts gave); returns
- * -1.
+ * Replaces the code, if the RPC's caller needs a code other than the one derived from the facts.
+ * Returns -1.
  */
 int err_recode(struct err *err, enum err_code code);
-/* Forgets an error that was handled. */
+/* Resets an error that was handled. */
 void err_clear(struct err *err);
 
 /*
- * EACCES/EPERM -> PERMISSION, ENOENT -> NOT_FOUND, EBUSY -> UNAVAILABLE, ... ; the table is in
- * err.c.
+ * Returns the code for an errno: EACCES/EPERM -> PERMISSION, ENOENT -> NOT_FOUND, EBUSY ->
+ * UNAVAILABLE, ... ; the table is in err.c.
  */
 enum err_code err_code_from_errno(int errnum);
-/* "INVALID_ARGUMENT": gRPC's spelling, for logs. Never NULL. */
+/* Returns gRPC's name of the code, "INVALID_ARGUMENT", for logs. Never NULL. */
 const char *err_code_name(enum err_code code);

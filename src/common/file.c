@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small files and directories by whole path. No state, any thread. Removes single
- * files only: nothing here ever deletes a tree.
+ * Small files and directories by complete path. Stateless; any thread. Removes only single files,
+ * never a directory tree.
  */
 #include "common/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -84,7 +85,7 @@ int file_write(const char *path, const char *text, struct err *err)
 
 	if (fd < 0)
 		return err_sys(err, errno, "open %s for writing", path);
-	/* A single write: sysfs acts on each one. */
+	/* A single write, because sysfs acts on each write separately. */
 	do
 		done = write(fd, text, n);
 	while (done < 0 && errno == EINTR);
@@ -93,6 +94,32 @@ int file_write(const char *path, const char *text, struct err *err)
 	if ((size_t)done != n)
 		return err_set(err, ERR_INTERNAL, "write %s: only %zd of %zu bytes were taken",
 		               path, done, n);
+	return 0;
+}
+
+int dir_open(const char *path, int *ret, struct err *err)
+{
+	int fd AUTO(fd) = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char *copy AUTO(free) = xstrdup(path), *rest = copy;
+
+	for (char *name; fd >= 0 && (name = strsep(&rest, "/"));) {
+		int next;
+
+		if (!*name)
+			continue;
+		next = openat(fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (next < 0 && errno == ENOTDIR)
+			return err_sys(err, ENOTDIR,
+			               "open %s: %s in it is a symbolic link or no directory", path,
+			               name);
+		if (next < 0)
+			return err_sys(err, errno, "open %s", path);
+		close(fd);
+		fd = next;
+	}
+	if (fd < 0)
+		return err_sys(err, errno, "open /");
+	*ret = TAKE_FD(fd);
 	return 0;
 }
 
@@ -156,7 +183,7 @@ int file_remove(const char *path, struct err *err)
 	if (unlink(path) == 0 || errno == ENOENT)
 		return 0;
 	why = errno;
-	/* A read-only filesystem refuses before it looks the name up. */
+	/* A read-only filesystem refuses before it looks up the name. */
 	if (why == EROFS && lstat(path, &st) < 0 && errno == ENOENT)
 		return 0;
 	return err_sys(err, why, "remove %s", path);
@@ -183,7 +210,7 @@ int dir_make(const char *path, mode_t mode, struct err *err)
 
 	for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
-		/* No stat() of an existing parent: it may be a mount that hangs. */
+		/* Without stat() of an existing parent, because it may be a mount that hangs. */
 		if (mkdir(part, mode) && errno != EEXIST)
 			return err_sys(err, errno, "make directory %s", part);
 		*slash = '/';
@@ -211,6 +238,22 @@ int dir_list(const char *path, struct strs *ret, struct err *err)
 	}
 	strs_sort(ret);
 	return 0;
+}
+
+char *path_canonical(const char *path)
+{
+	char *real = realpath(path, NULL);
+	struct str plain AUTO(str_clear) = STR_INIT(PATH_MAX);
+
+	if (real)
+		return real;
+	for (size_t n; *path; path += n) {
+		path += strspn(path, "/");
+		n = strcspn(path, "/");
+		if (n)
+			str_addf(&plain, "/%.*s", (int)n, path);
+	}
+	return xstrdup(plain.len ? plain.ptr : "/");
 }
 
 bool path_exists(const char *path)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chains, twice as many when each has one thing on average, half as many when seven of eight would
- * be empty.
+ * An array of chains. Their number doubles when they have one item each on average, and halves when
+ * seven of eight would be empty.
  */
 #include "common/hash_table.h"
 
@@ -10,7 +10,7 @@
 
 #include "common/mem.h"
 
-#define LEAST 8 /* chains, where there are any */
+#define LEAST 8 /* number of chains of the smallest array */
 
 static struct hash_link **chain(const struct hash_table *t, uint64_t hash)
 {
@@ -36,7 +36,7 @@ static struct hash_link *reverse(struct hash_link *first)
 	return reversed;
 }
 
-/* From the oldest on, so that the order in a chain stays. */
+/* Starts with the oldest, which keeps the order within a chain. */
 static void hash_table_resize(struct hash_table *t, size_t n_chains)
 {
 	struct hash_table old = *t;
@@ -68,7 +68,7 @@ void hash_table_remove(struct hash_table *t, struct hash_link *l)
 
 	assert(t->n > 0);
 	for (at = chain(t, l->hash); *at != l; at = &(*at)->next)
-		assert(*at); /* it is in this table, and is removed once */
+		assert(*at); /* the link is in this table, and is removed only once */
 	*at = l->next;
 	l->next = NULL;
 	t->n--;

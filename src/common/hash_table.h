@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table of things by a hash that their owner makes of them. A thing begins with a hash_link and
- * belongs to the owner; the table links it, and allocates only the array of its chains, which grows
- * and shrinks with the number of things. Several of one hash may be in it, the newest comes first;
- * few, since a thing is sought and removed by a walk through those.
+ * A hash table; the owner computes the hashes. An item begins with a hash_link and belongs to the
+ * owner; the table links it, and allocates only the array of chains, which grows and shrinks with
+ * the number of items. Items with equal hashes are allowed, and the newest comes first. There
+ * should be few of them, because lookups and removals go through them one by one.
  *
- * Where somebody else chooses what is hashed the hash is a keyed one (common/keyed_hash.h): else
- * all of them can be brought into one chain. Not thread-safe.
+ * If a peer can choose the hashed bytes, the hash has to be keyed (common/keyed_hash.h); otherwise
+ * the peer can put all items into one chain. Not thread-safe.
  */
 #pragma once
 
@@ -18,23 +18,23 @@ struct hash_link {
 	uint64_t hash;
 };
 
-/* All zero bytes: empty. */
+/* All bytes zero: an empty table. */
 struct hash_table {
 	struct hash_link **chains;
 	size_t n_chains; /* 0 or a power of 2 */
-	size_t n;        /* things */
+	size_t n;        /* number of items */
 };
 
-/* The link is in no table. */
+/* Adds a link, which must not be in a table. */
 void hash_table_add(struct hash_table *t, struct hash_link *l, uint64_t hash);
-/* It is in this table. */
+/* Removes a link, which must be in this table. */
 void hash_table_remove(struct hash_table *t, struct hash_link *l);
-/* The things of exactly this hash, one after the other; NULL: there is none (any more). */
+/* Iterate over the items with exactly this hash; NULL: no more items. */
 struct hash_link *hash_table_first(const struct hash_table *t, uint64_t hash);
 struct hash_link *hash_table_next(const struct hash_link *l);
-/* fn may free the thing that it is called with, if hash_table_clear() follows. */
+/* Calls fn for each item. fn may free its item if hash_table_clear() follows. */
 void hash_table_each(const struct hash_table *t, void (*fn)(struct hash_link *l));
-/* Frees the array, and leaves an empty table. The things are left alone. */
+/* Frees the array, and leaves an empty table. The items are not freed. */
 void hash_table_clear(struct hash_table *t);
-/* Bytes of the array, without what malloc() adds. */
+/* Returns the size of the array in bytes, without malloc's overhead. */
 size_t hash_table_size(const struct hash_table *t);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The only user of cJSON; struct json is a cJSON item. What cJSON lets pass is caught here: bytes
- * behind the value, numbers that a double cannot hold, member names compared without case. Texts
- * that it would refuse or cut are cleaned before. No state, any thread; a tree belongs to one
- * thread at a time.
+ * The only user of cJSON; struct json is a cJSON item. Input that cJSON wrongly accepts is rejected
+ * here: bytes after the value, numbers that a double cannot hold, member names that match only
+ * without regard to case. Texts that cJSON would refuse or cut are cleaned first. Stateless; any
+ * thread; a tree belongs to one thread at a time.
  */
 #include "common/json.h"
 
@@ -20,12 +20,14 @@
 #include "common/str.h"
 
 #define MAX_DEPTH 200
-#define NAME_MAX_STEP 127            /* one step of a path; paths are written in this program */
+/* one component of a path; all paths are literals of this program */
+#define NAME_MAX_STEP 127
 #define MAX_EXACT 9007199254740992.0 /* 2^53 */
-#define PRINT_BYTES 2048             /* takes most texts; a longer one is made larger */
-#define COPY_BYTES 512               /* taken for the text of a tree that is copied */
+/* sufficient for most texts; the buffer grows for longer ones */
+#define PRINT_BYTES 2048
+#define COPY_BYTES 512 /* initial size for the text of a copied tree */
 
-/* Before main(): each piece must go back to where it came from. */
+/* Runs before main(), because each piece must be freed by the allocator that it came from. */
 __attribute__((constructor)) static void use_our_memory(void)
 {
 	cJSON_InitHooks(&(cJSON_Hooks) { json_memory_take, json_memory_give });
@@ -41,7 +43,10 @@ static const cJSON *item_of_const(const struct json *j)
 	return (const cJSON *)(const void *)j;
 }
 
-/* A member or an element has a neighbour or, when it is alone, itself as `prev`. */
+/*
+ * Returns true for a root. `prev` of a member or an element is its neighbour; `prev` of a single
+ * one is itself.
+ */
 static bool is_root(const struct json *j)
 {
 	return !item_of_const(j)->prev && !item_of_const(j)->next;
@@ -50,7 +55,7 @@ static bool is_root(const struct json *j)
 static struct json *tree_of(cJSON *item)
 {
 	if (!item)
-		abort(); /* cJSON returns NULL only when there is no memory */
+		abort(); /* cJSON returns NULL only if it is out of memory */
 	return (struct json *)(void *)item;
 }
 
@@ -62,8 +67,8 @@ static const struct json *value_of(const cJSON *item)
 /* ---- texts that cJSON rejects or misreads ---- */
 
 /*
- * cJSON ends a text at a NUL, refuses half of a surrogate pair, takes any bytes for UTF-8 and
- * recurses. Any client may write such a text into an object, and it must not make the object
+ * cJSON ends a text at a NUL, refuses half of a surrogate pair, accepts any bytes as UTF-8, and
+ * recurses. Any client may write such a text into an object, and the text must not make the object
  * unreadable.
  */
 #define ESCAPE_BYTES 6 /* \u0000 */
@@ -89,7 +94,9 @@ static bool is_escape_of(const char *at, const char *end, uint32_t first, uint32
 	return code >= first && code <= last;
 }
 
-/* How long the escape at `at`, a backslash, is; *sound: cJSON reads it. */
+/*
+ * Returns the length of the escape at `at`, a backslash; *sound is set if cJSON accepts the escape.
+ */
 static size_t escape_length(const char *at, const char *end, bool *sound)
 {
 	*sound = true;
@@ -102,13 +109,13 @@ static size_t escape_length(const char *at, const char *end, bool *sound)
 	return is_escape_of(at, end, 0, 0xffff) ? ESCAPE_BYTES : 2;
 }
 
-/* The bytes that is_sound() looks at; of an object there are few. */
+/* The bytes at which is_sound() stops; an object has few of them. */
 static const bool is_mark[UCHAR_MAX + 1] = {
 	['\0'] = true, ['"'] = true, ['\\'] = true, ['{'] = true,
 	['['] = true,  ['}'] = true, [']'] = true,
 };
 
-/* As nearly all texts are: clean() would leave it as it is. */
+/* Returns true if clean() would not change the text, as for nearly all texts. */
 static bool is_sound(const char *text, size_t n)
 {
 	const char *end = text + n;
@@ -142,8 +149,8 @@ struct cleaning {
 };
 
 /*
- * Copies n bytes, or puts `instead` in their place. Copies nothing of a value that is nested too
- * deep.
+ * Copies n bytes, or writes `instead` in their place. Copies no part of a value that is nested too
+ * deeply.
  */
 static void pass(struct cleaning *c, size_t n, const char *instead)
 {
@@ -181,8 +188,8 @@ static void clean_outside(struct cleaning *c)
 }
 
 /*
- * Returns the same JSON with U+FFFD for NUL, halves of surrogate pairs and bytes that are not
- * UTF-8. Nothing is left out, so different names stay different. A value nested deeper than
+ * Returns the same JSON with U+FFFD in place of NUL, halves of surrogate pairs and bytes that are
+ * not UTF-8. No character is dropped, so different names stay different. A value nested deeper than
  * MAX_DEPTH becomes null.
  */
 static void clean(const char *text, size_t n, struct str *ret)
@@ -237,7 +244,7 @@ int json_parse(const char *what, const char *text, size_t n, struct json **ret, 
 	if (is_sound(text, n))
 		return parse_sound(what, text, n, ret, err);
 	clean(text, n, &cleaned);
-	/* Outside of a string, where cJSON takes it for a space. */
+	/* A NUL outside a string, which cJSON treats as a space. */
 	if (memchr(cleaned.ptr, '\0', cleaned.len))
 		return err_set(err, ERR_INVALID, "%s: not JSON: it has a NUL byte", what);
 	return parse_sound(what, cleaned.ptr, cleaned.len, ret, err);
@@ -249,7 +256,7 @@ void json_free(struct json *j)
 	cJSON_Delete(item_of(j));
 }
 
-/* Copied, so that its caller can free() it. */
+/* Prints to a copy, so that the caller can free() it. */
 static char *print(const struct json *j, bool pretty)
 {
 	char *text = cJSON_PrintBuffered(item_of_const(j), PRINT_BYTES, pretty), *copy;
@@ -279,7 +286,7 @@ char *json_print_shown(const struct json *j)
 
 	if (utf8_valid(text, n))
 		return TAKE(text);
-	/* Outside of texts there is nothing but ASCII. */
+	/* Outside strings all bytes are ASCII. */
 	str_init(&shown, n * SHOWN_BYTES_MAX);
 	for (size_t i = 0, length; i < n; i += length ? length : 1) {
 		length = utf8_length(text + i, n - i);
@@ -322,6 +329,11 @@ bool json_is_array(const struct json *j)
 bool json_is_string(const struct json *j)
 {
 	return cJSON_IsString(item_of_const(j));
+}
+
+bool json_is_null(const struct json *j)
+{
+	return cJSON_IsNull(item_of_const(j));
 }
 
 static const cJSON *step(const cJSON *at, const char *name, size_t n)
@@ -411,7 +423,7 @@ int json_get_i64(const struct json *j, const char *path, int64_t *ret, struct er
 
 	if (!v)
 		return JSON_ABSENT;
-	if (cJSON_IsRaw(item_of_const(v))) /* one of our own, from json_int() */
+	if (cJSON_IsRaw(item_of_const(v))) /* created by json_int() */
 		return parse_i64(path, item_of_const(v)->valuestring, ret, err);
 	if (!cJSON_IsNumber(item_of_const(v)))
 		return err_set(err, ERR_INVALID, "%s: is not a number", path);

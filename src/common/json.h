@@ -2,12 +2,11 @@
 /*
  * JSON: the only user of cJSON.
  *
- * Reading is by path ("status.dpu.pciAddress"; members with a dot or slash, as in
- * annotations, go through json_member). A missing value and null are the same. A
- * wrong type is an error that names the path. So is an integer above 2^53, since
- * cJSON reads numbers into a double and may have rounded it.
- * Building a tree cannot fail; 64-bit integers are written digit by digit.
- * A tree belongs to one thread at a time.
+ * Values are read by path ("status.dpu.pciAddress"); for members with a dot or slash, as in
+ * annotations, use json_member(). A missing value and null are the same. A wrong type is an error
+ * that names the path. An integer above 2^53 is also an error, because cJSON reads numbers into a
+ * double and may have rounded it. Building a tree cannot fail; 64-bit integers are written digit by
+ * digit. A tree belongs to one thread at a time.
  */
 #pragma once
 
@@ -21,31 +20,38 @@
 struct json; /* a value: object, array, string, number, boolean or null */
 
 /*
- * Parses exactly one value. INVALID_ARGUMENT with the offset when the text is not JSON, or has more
- * text after the value. No text in it makes the value unreadable: U+FFFD stands for each NUL, half
- * of a surrogate pair and byte that is not UTF-8, in names as well. A value nested deeper than 200
- * levels is null. `what` names the source in the error.
+ * Parses exactly one value. INVALID_ARGUMENT with the offset if the text is not JSON, or has more
+ * text after the value. Strings in the result are valid UTF-8: U+FFFD replaces each NUL, each half
+ * of a surrogate pair and each byte that is not UTF-8, even in names. A value nested deeper than
+ * 200 levels is null. `what` names the source in the error.
  */
 int json_parse(const char *what, const char *text, size_t n, struct json **ret, struct err *err)
 	MUST_CHECK;
 const char *json_library(void); /* version of cJSON */
-void json_free(struct json *j); /* NULL is fine; only for roots */
+void json_free(struct json *j); /* NULL is allowed; only for roots */
 DEFINE_AUTO(struct json *, json_free);
 char *json_print(const struct json *j); /* compact, malloc'ed */
 char *json_print_pretty(const struct json *j);
-/* The same for other programs' eyes: a byte that is no UTF-8, in any text, is the text \xff. */
+/*
+ * Like json_print_pretty(), but for other programs' output: each byte that is not UTF-8 becomes the
+ * text \xff.
+ */
 char *json_print_shown(const struct json *j);
 struct json *json_copy(const struct json *j);                /* deep; a new root */
 bool json_equal(const struct json *a, const struct json *b); /* members in any order */
 
-bool json_is_object(const struct json *j); /* all three: false for NULL */
+bool json_is_object(const struct json *j); /* all four return false for NULL */
 bool json_is_array(const struct json *j);
 bool json_is_string(const struct json *j);
+bool json_is_null(const struct json *j);
 
-/* The value at the path, or NULL. path "" is j itself. Array elements are "conditions.0". */
+/*
+ * Returns the value at the path, or NULL. The path "" is j itself. Array elements are
+ * "conditions.0".
+ */
 const struct json *json_at(const struct json *j, const char *path);
 struct json *json_at_mut(struct json *j, const char *path);
-/* Member by its literal name. */
+/* Returns the member with this literal name, or NULL. */
 const struct json *json_member(const struct json *j, const char *name);
 /*
  * Walks an object's members or an array's elements (name is NULL then):
@@ -58,23 +64,23 @@ const char *json_name(const struct json *item);
 	for (const struct json *item = json_first(j); item; item = json_next(item))
 size_t json_count(const struct json *j); /* members or elements; 0 for NULL and scalars */
 
-/* What the readers below return when there is no value at the path. */
+/* Returned by the readers below if the path has no value. */
 enum { JSON_ABSENT = 1 };
 
 /*
- * Values at a path. 0 and *ret, JSON_ABSENT (*ret untouched), -1 wrong type or not exact.
- * Strings point into the tree.
+ * Read the value at a path. Return 0 with *ret set, JSON_ABSENT (*ret untouched), or -1 if the type
+ * is wrong or the number not exact. Strings point into the tree.
  */
 int json_get_str(const struct json *j, const char *path, const char **ret, struct err *err)
 	MUST_CHECK;
 int json_get_i64(const struct json *j, const char *path, int64_t *ret, struct err *err) MUST_CHECK;
 int json_get_bool(const struct json *j, const char *path, bool *ret, struct err *err) MUST_CHECK;
-/* The string at the path; NULL when there is none, or a value of another type. */
+/* Returns the string at the path; NULL if the path has no value, or a value of another type. */
 const char *json_str(const struct json *j, const char *path);
-/* The text of a string; NULL for a value of another type. */
+/* Returns the content of a string; NULL for a value of another type. */
 const char *json_text(const struct json *value);
 
-/* Builders. The tree takes over `value`; an existing member of the name is replaced. */
+/* Build a tree. The tree takes over `value`; an existing member of the same name is replaced. */
 struct json *json_object(void);
 struct json *json_array(void);
 struct json *json_string(const char *s);
@@ -88,7 +94,7 @@ void json_set_int(struct json *object, const char *name, int64_t v);
 void json_set_bool(struct json *object, const char *name, bool v);
 void json_remove(struct json *object, const char *name);
 void json_append(struct json *array, struct json *value);
-/* The object member of that name, made when it is missing. */
+/* Returns the object member of that name, which is added if missing. */
 struct json *json_sub(struct json *object, const char *name);
-/* RFC 7386 merge patch of target in place. */
+/* Applies an RFC 7386 merge patch to `target` in place. */
 void json_merge_patch(struct json *target, const struct json *patch);

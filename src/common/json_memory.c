@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each piece has the block that it was cut out of before its first byte, or NULL when it came from
- * malloc() alone. A block counts its pieces, and its text's parser as one more until that has ended
- * or the block is full. The count is not atomic: all pieces of a block are of one tree, and a tree
- * belongs to one thread at a time.
+ * Each piece is preceded by the address of its block, or by NULL if the piece came directly from
+ * malloc(). A block counts its pieces, plus one for the parser of its text until the parser has
+ * ended or the block is full. The count is not atomic, because all pieces of a block belong to one
+ * tree, and a tree belongs to one thread at a time.
  */
 #include "common/json_memory.h"
 
@@ -13,7 +13,7 @@
 #include "common/mem.h"
 #include "common/sanitizer.h"
 
-/* So that it sees an access to what was freed, or between two pieces. */
+/* Lets AddressSanitizer detect accesses to freed memory and between two pieces. */
 #if SANITIZE_ADDRESS
 #include <sanitizer/asan_interface.h>
 #define POISON(p, n) __asan_poison_memory_region(p, n)
@@ -24,21 +24,21 @@
 #endif
 
 #define ALIGN sizeof(double)
-/* An object of DPF takes four times its text. */
+/* An object of DPF takes four times the size of its text. */
 #define BYTES_PER_BYTE 4
 #define BLOCK_MIN 1024
-#define BLOCK_MAX 8192 /* so that few bytes are left over in the last block of a long text */
+#define BLOCK_MAX 8192 /* limits the waste in the last block of a long text */
 
 struct json_block {
 	size_t pieces;
-	size_t bytes; /* behind this head */
+	size_t bytes; /* after this header */
 };
 
-/* What stands before a piece's first byte. */
+/* The header before a piece. */
 struct piece {
 	struct json_block *block;
 #if SANITIZE_ADDRESS
-	size_t bytes; /* with this head */
+	size_t bytes; /* including this header */
 #endif
 };
 

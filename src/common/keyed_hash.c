@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SipHash-2-4: four words that are stirred twice for each eight bytes, and four times at the end.
- * No state, any thread.
+ * SipHash-2-4: two rounds over four words for each eight bytes, and four rounds at the end.
+ * Stateless; any thread.
  */
 #include "common/keyed_hash.h"
 

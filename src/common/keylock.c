@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of volumes that an operation is running on. A hold is an entry of the table, not a
- * mutex held across the work. Thousands of calls may wait, each with its hold.
+ * The table of volumes that have a running operation. A hold is an entry of the table, not a mutex
+ * that is held during the operation. Thousands of calls may wait, each with its own hold.
  */
 #include "common/keylock.h"
 
@@ -16,17 +16,17 @@
 #include "common/metric.h"
 
 struct keylock_hold {
-	struct hash_link link; /* of `held` */
+	struct hash_link link; /* in `held` */
 	struct keylock *lock;
 	const char *what;
 	int64_t since; /* monotonic ns */
-	unsigned span; /* its entry in the metric */
+	unsigned span; /* the hold's span in the metric */
 	char key[];
 };
 _Static_assert(offsetof(struct keylock_hold, link) == 0, "find_locked() casts");
 
 struct keylock {
-	struct hash_key hash_key; /* callers choose the keys */
+	struct hash_key hash_key; /* needed because callers choose the keys */
 	pthread_mutex_t mutex;    /* guards `held` */
 	struct hash_table held;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One operation per key (a volume id). A second one does not wait, it fails at once.
- * The mutex inside guards the table only and is never held across work. Any thread.
+ * Allows one operation per key (a volume id). A second operation does not wait, but fails at once.
+ * The mutex inside guards only the table and is never held during an operation. Any thread.
  */
 #pragma once
 
@@ -12,7 +12,7 @@ struct keylock;
 struct keylock_hold;
 
 struct keylock *keylock_new(void);
-struct keylock *keylock_free(struct keylock *k); /* nobody holds a key; returns NULL */
+struct keylock *keylock_free(struct keylock *k); /* no key may be held; returns NULL */
 /*
  * Takes `key` for `what` ("NodeStageVolume"; a string that outlives the hold), or fails at once
  * with ERR_ABORTED "volume <key>: NodeStageVolume has been running for 3.2 s; ...".

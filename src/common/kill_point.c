@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kills the process where a test says so; empty in every build but FLAVOUR=kill. Owns one counter.
- * By SIGKILL, after which no handler, no buffer and no other thread can do anything.
+ * Kills the process at the point that a test requests; empty in every build except FLAVOUR=kill.
+ * Owns one counter. Uses SIGKILL, after which no handler, no buffer and no other thread can act.
  */
 #include "common/kill_point.h"
 
@@ -28,7 +28,7 @@ static void trace(const char *name)
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	memcpy(line, name, n);
 	line[n++] = '\n';
-	/* A trace that lacks a line makes the test fail by itself. */
+	/* If the trace lacks a line, the test fails. */
 	IGNORE_RESULT(write(fd, line, n));
 }
 

@@ -12,7 +12,7 @@
 
 /* Any thread. */
 void kill_point(const char *name);
-/* The value of SNAP_CSI_KILL_TOOLS; NULL: not set. */
+/* Returns the value of SNAP_CSI_KILL_TOOLS; NULL if not set. */
 const char *kill_point_tools(void);
 
 #ifndef SNAP_CSI_KILL_POINTS

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lookup in a borrowed string map: linear, since maps have a dozen keys. Owns nothing, copies
+ * Searches a borrowed string map linearly, because maps have a dozen keys. Owns nothing, copies
  * nothing; any thread.
  */
 #include "common/kv.h"

@@ -14,7 +14,7 @@ struct kvs {
 	size_t n;
 };
 
-/* The value, or NULL. */
+/* Returns the value, or NULL. */
 const char *kvs_get(const struct kvs *map, const char *key);
-/* The value, or `otherwise` when the key is absent or its value empty. */
+/* Returns the value, or `otherwise` if the key is absent or its value empty. */
 const char *kvs_get_or(const struct kvs *map, const char *key, const char *otherwise);

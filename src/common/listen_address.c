@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses and prints socket addresses. Pure functions, any thread. Opens nothing and asks no
- * resolver: an address is to mean the same at each start.
+ * Parses and prints socket addresses. Pure functions, any thread. They open no socket and use no
+ * resolver, because an address has to mean the same at each start.
  */
 #include "common/listen_address.h"
 
@@ -41,7 +41,7 @@ static int parse_unix(const char *text, const char *path, struct listen_address 
 	return 0;
 }
 
-/* `host` without its brackets; "" is every address. */
+/* `host` has no brackets; "" means all addresses. */
 static bool parse_host(const char *host, bool brackets, in_port_t port, struct listen_address *ret)
 {
 	struct sockaddr_in *v4 = (struct sockaddr_in *)&ret->to;
@@ -83,12 +83,12 @@ int listen_address_parse(const char *text, struct listen_address *ret, struct er
 		n -= 2;
 	}
 	if (n >= sizeof(copy))
-		return wrong(text, "is no address", err);
+		return wrong(text, "is not an address", err);
 	snprintf(copy, sizeof(copy), "%.*s", (int)n, host);
 	if (parse_u64("port", colon + 1, &port, &ignored) || port > UINT16_MAX)
 		return wrong(text, "has no port between 0 and 65535", err);
 	if (!parse_host(copy, brackets, htons((in_port_t)port), ret))
-		return wrong(text, "names no address (a number, not a name)", err);
+		return wrong(text, "has no numeric address", err);
 	return 0;
 }
 

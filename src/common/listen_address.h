@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a server listens, as an operator writes it: ":9810", "127.0.0.1:9810", "unix:/run/x". */
+/* The address of a server, as an operator writes it: ":9810", "127.0.0.1:9810", "unix:/run/x". */
 #pragma once
 
 #include <stdbool.h>
@@ -10,15 +10,18 @@
 struct listen_address {
 	struct sockaddr_storage to;
 	socklen_t n;
-	bool any;       /* ":9810": every address of the host, IPv6's and IPv4's */
+	bool any;       /* ":9810": every IPv6 and IPv4 address of the host */
 	char path[108]; /* of a unix socket; "" for TCP */
 };
 
 /*
- * Addresses are numbers, or localhost (127.0.0.1): a name would need a resolver at start. Port 0
- * takes a free one. INVALID_ARGUMENT says what to write instead.
+ * Parses an address. Hosts are numeric, or localhost (127.0.0.1), because a name would need a
+ * resolver at start. Port 0 selects a free port. INVALID_ARGUMENT names the accepted forms.
  */
 int listen_address_parse(const char *text, struct listen_address *ret, struct err *err) MUST_CHECK;
-/* "127.0.0.1:9810", "[::1]:9810" or "unix:/run/x" of a bound socket; returns buf. */
+/*
+ * Writes the address of a bound socket: "127.0.0.1:9810", "[::1]:9810" or "unix:/run/x". Returns
+ * buf.
+ */
 #define LISTEN_ADDRESS_TEXT 160
 const char *listen_address_of(int fd, char buf[LISTEN_ADDRESS_TEXT]);

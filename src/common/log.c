@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log lines: text in klog's spirit (severity letter, time, message, key="value") or JSON. log_queue
- * writes them. All settings but the verbosity are written before threads start and only read
- * afterwards.
+ * Log lines: text in the style of klog (severity letter, time, message, key="value") or JSON.
+ * log_queue writes them. All settings except the verbosity are written before threads start and
+ * only read afterwards.
  */
 #include "common/log.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,7 @@
 
 #define LINE_MAX_BYTES 8192 /* without the newline */
 #define JSON_END "}"
-#define CALL_BYTES 32 /* for the number of the call, with its key */
+#define CALL_BYTES 32 /* for the call's number, with its key */
 
 static _Atomic int verbosity_;
 static int verbosity_set;
@@ -66,6 +67,16 @@ int log_as_set(void)
 	return set;
 }
 
+int log_set(int verbosity)
+{
+	return atomic_exchange(&verbosity_, verbosity);
+}
+
+int log_verbosity_set(void)
+{
+	return verbosity_set;
+}
+
 void log_call(uint64_t id)
 {
 	call_ = id;
@@ -87,7 +98,7 @@ bool log_may(_Atomic long long *last, int seconds)
 	                                   __ATOMIC_RELAXED);
 }
 
-/* May the value stand in a text line without quotes? */
+/* Returns true if the value may appear in a text line without quotes. */
 static bool plain(const char *s)
 {
 	return *s && s[strcspn(s, " \t\n\"\\={}")] == '\0' && is_shown_as_it_is(s);
@@ -110,7 +121,7 @@ static void log_add_pair(struct str *line, const char *key, const char *value, b
 	}
 }
 
-/* Back to what it was when it had n bytes. */
+/* Truncates the line to its first n bytes. */
 static void take_back(struct str *line, size_t n)
 {
 	line->len = n;
@@ -118,7 +129,7 @@ static void take_back(struct str *line, size_t n)
 	line->cut = false;
 }
 
-/* In JSON a pair that does not fit is left out, and the line stays JSON. */
+/* In JSON, omits a pair that does not fit, so that the line stays valid JSON. */
 static void add_pair_if_it_fits(struct str *line, const char *key, const char *value, bool number)
 {
 	size_t before = line->len;
@@ -128,7 +139,7 @@ static void add_pair_if_it_fits(struct str *line, const char *key, const char *v
 		take_back(line, before);
 }
 
-/* In JSON as much of its begin as fits with the quote behind it. */
+/* In JSON, adds as much of the message's beginning as fits, including the closing quote. */
 static void add_json_message(struct str *line, const char *msg)
 {
 	size_t before = line->len;
@@ -164,7 +175,7 @@ static void log_add_head(struct str *line, enum log_level level, const char *msg
 		str_add_quoted(line, msg);
 }
 
-/* For all but what emit() adds. */
+/* Returns the space for all parts of the line except those that emit() adds. */
 static size_t line_room(void)
 {
 	return LINE_MAX_BYTES - (json_ ? strlen(JSON_END) : 0) - (call_ ? CALL_BYTES : 0);

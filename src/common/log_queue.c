@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bounded list of lines, and the thread that writes them. Only a thread works for every kind of
- * stderr: O_NONBLOCK would also change the descriptor of processes that share stderr, and a pipe
- * with room for one page still blocks a longer line.
+ * A bounded list of lines, and the thread that writes them. A thread is needed because no other
+ * method works for every kind of stderr: O_NONBLOCK would also change the descriptor of processes
+ * that share stderr, and a pipe with free space for one page still blocks a longer line.
  *
- * After a line was dropped, lines are dropped until half of the queue is written. So there is one
- * notice for each 128 KiB of lines, however slow the reader is.
+ * After a line was dropped, all further lines are dropped until half of the queue is written. So
+ * there is one notice for each 128 KiB of lines, even with a slow reader.
  */
 #include "common/log_queue.h"
 
@@ -28,7 +28,8 @@
 
 struct line {
 	struct line *next;
-	uint64_t lost; /* lines that were dropped between the one before and this one */
+	/* number of lines that were dropped between the previous line and this line */
+	uint64_t lost;
 	size_t n;
 	char text[];
 };
@@ -37,9 +38,10 @@ static struct {
 	pthread_mutex_t lock; /* guards the fields below, except `rests` */
 	struct line *first, **tail;
 	size_t bytes;
-	uint64_t lost;     /* since the last line of the list */
-	bool full;         /* until half of it is written */
-	atomic_bool rests; /* everything is written: log_queue_flush() reads it without the lock */
+	uint64_t lost; /* number of lines dropped after the last line of the list */
+	bool full;     /* set until half of the queue is written */
+	/* everything is written; log_queue_flush() reads this without the lock */
+	atomic_bool rests;
 	bool started;
 	sem_t wake; /* posted when `rests` ends */
 	char *(*notice)(uint64_t lines);
@@ -54,16 +56,22 @@ static void sleep_ms(long ms)
 	nanosleep(&t, NULL);
 }
 
-/* A process that shares stderr may have made it non-blocking. */
+/*
+ * Waits until stderr accepts data, because a process that shares stderr may have made it
+ * non-blocking.
+ */
 static void wait_for_room(void)
 {
 	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
 
 	poll(&p, 1, -1);
-	sleep_ms(1); /* not every file that has no room says so to poll() */
+	sleep_ms(1); /* poll() reports some full files as writable */
 }
 
-/* False: the line, or its end, is lost: stderr is closed, has no reader, or its disk is full. */
+/*
+ * Returns false if the line, or its end, is lost because stderr is closed, has no reader, or its
+ * disk is full.
+ */
 static bool write_line(const char *text, size_t n)
 {
 	while (n) {
@@ -88,7 +96,10 @@ static size_t size_of(const struct line *l)
 	return sizeof(*l) + l->n;
 }
 
-/* Takes the oldest line, or returns NULL. Adds to *lost the number of lines dropped before it. */
+/*
+ * Removes and returns the oldest line, or NULL. Adds to *lost the number of lines dropped before
+ * that line.
+ */
 static struct line *log_queue_take(uint64_t *lost)
 {
 	struct line *l;
@@ -115,7 +126,7 @@ static bool say_lost(uint64_t lost)
 	return write_line(text, strlen(text));
 }
 
-/* False: a line is queued. */
+/* Returns false if a line is queued. */
 static bool begin_rest(void)
 {
 	WITH_LOCK(&queue.lock);
@@ -145,7 +156,10 @@ static void *log_queue_run(void *arg)
 	return arg;
 }
 
-/* abort() of any library: its last words may be queued. Then the default action follows. */
+/*
+ * Handles abort() of any library, because its last lines may still be queued. Then the default
+ * action follows.
+ */
 static void on_abort(int number)
 {
 	(void)number;
@@ -165,7 +179,7 @@ int log_queue_start(char *(*notice)(uint64_t lines), struct err *err)
 	rc = thread_start(log_queue_run, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc)
-		return err_sys(err, rc, "start the thread that writes the log");
+		return err_sys_of(err, ERR_CALL_TASK, rc, "start the thread that writes the log");
 	queue.started = true;
 	sigaction(SIGABRT, &aborts, NULL);
 	return 0;
@@ -173,7 +187,7 @@ int log_queue_start(char *(*notice)(uint64_t lines), struct err *err)
 
 /* ---- the callers ---- */
 
-/* False: the queue has no room. */
+/* Returns false if the queue has no free space. */
 static bool append(struct line *l)
 {
 	bool wake;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes log lines to stderr. Until log_queue_start() the calling thread writes its line. After
- * that a thread of the queue does, and no other thread waits for stderr: a pipe whose reader has
- * stopped (a container runtime, journald) would otherwise block every call that logs. A line is one
- * write(2), and lines keep their order. Any thread.
+ * Writes log lines to stderr. Until log_queue_start(), the calling thread writes its line. After
+ * that, the queue's thread writes all lines, so that no other thread waits for stderr. Otherwise a
+ * pipe whose reader has stopped (a container runtime, journald) would block every call that logs. A
+ * line is one write(2), and lines keep their order. Any thread.
  */
 #pragma once
 
@@ -12,21 +12,25 @@
 
 #include "common/err.h"
 
-/* Bytes of queued lines, plus 24 for each line. A line that does not fit is dropped. */
+/*
+ * Maximum size of the queued lines, plus 24 bytes for each line. A line that does not fit is
+ * dropped.
+ */
 #define LOG_QUEUE_BYTES ((size_t)256 * 1024)
 /* The longest wait of log_queue_flush(). */
 #define LOG_FLUSH_MS 500
 
 /*
  * Starts the thread, which ends with the process. `notice` returns the line (malloc'ed, with its
- * newline) that says how many lines were dropped; it is written in their place, once stderr takes
- * lines again. Dropped lines are counted in METRIC_LOG_DROPPED. Not called twice.
+ * newline) that reports the number of dropped lines; this line is written in place of the dropped
+ * lines, once stderr accepts lines again. Dropped lines are counted in METRIC_LOG_DROPPED. Must not
+ * be called twice.
  */
 int log_queue_start(char *(*notice)(uint64_t lines), struct err *err) MUST_CHECK;
-/* `line` ends with its newline; it is copied. */
+/* Queues a line, which ends with its newline and is copied. */
 void log_queue_write(const char *line, size_t n);
 /*
- * Before the process ends: waits until everything is written, for LOG_FLUSH_MS at most.
+ * Waits until everything is written, for LOG_FLUSH_MS at most. Call it before the process ends.
  * Async-signal-safe.
  */
 void log_queue_flush(void);

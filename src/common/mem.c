@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Aborting allocators and the per-call arena. The arena is a list of blocks; it
- * never gives back a single allocation, only everything.
+ * Aborting allocators and the per-call arena. The arena is a list of blocks; it frees everything at
+ * once, never a single allocation.
  */
 #include "common/mem.h"
 
@@ -25,7 +25,7 @@ struct arena_block {
 static void *or_abort(void *p)
 {
 	if (!p) {
-		alarm(1); /* ends the process as well, where stderr takes no more */
+		alarm(1); /* ends the process even if stderr blocks */
 		fputs("snap-csi: out of memory\n", stderr);
 		abort();
 	}
@@ -85,7 +85,10 @@ static void *block_take(struct arena *a, size_t n)
 
 		b = xcalloc(1, sizeof(*b) + size);
 		b->size = size;
-		/* A large piece gets a block behind the head, whose free room stays in use. */
+		/*
+		 * A large allocation gets its own block behind the head, so that the head's free
+		 * space stays in use.
+		 */
 		if (a->head && n > ARENA_BLOCK / 4) {
 			b->next = a->head->next;
 			a->head->next = b;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory. Small allocations abort the process when there is none left: CSI calls
- * are idempotent and kubelet restarts the pod, so no caller has to handle NULL.
- * What a peer can make large is bounded: by the message limit, by limits.h, and
- * by an arena with a cap.
+ * Memory allocation. Small allocations abort the process when memory is exhausted. CSI calls are
+ * idempotent and kubelet restarts the pod, so no caller has to handle NULL. Allocations whose size
+ * a peer controls are bounded by the message limit, by limits.h, and by an arena with a cap.
  */
 #pragma once
 
@@ -21,13 +20,13 @@ char *xstrdup_or_null(const char *s); /* NULL stays NULL */
 char *xasprintf(const char *fmt, ...) PRINTF_(1, 2) __attribute__((returns_nonnull));
 
 /*
- * Memory that is freed all at once: one arena per call holds all that is allocated to
- * serve it. Not shared between threads.
+ * Memory that is freed all at once. Each call has one arena for all its allocations. Not shared
+ * between threads.
  */
 struct arena_block;
 struct arena {
 	struct arena_block *head;
-	size_t used, cap; /* bytes from arena_try_alloc(), their maximum (0: none) */
+	size_t used, cap; /* bytes from arena_try_alloc(), and their maximum (0: no limit) */
 };
 
 #define ARENA_INIT(cap_)                               \
@@ -36,11 +35,14 @@ struct arena {
 	}
 
 /*
- * Zeroed, aligned for any type. NULL when the cap would be exceeded. For unpacking what a peer has
- * sent.
+ * Returns zeroed memory, aligned for any type; NULL if the cap would be exceeded. For unpacking a
+ * peer's messages.
  */
 void *arena_try_alloc(struct arena *a, size_t n);
-/* The same for the small needs of the driver itself: ignores the cap, aborts instead of NULL. */
+/*
+ * Like arena_try_alloc(), but for the driver's own small allocations: ignores the cap, and aborts
+ * instead of returning NULL.
+ */
 void *arena_alloc(struct arena *a, size_t n) __attribute__((returns_nonnull));
 char *arena_strdup(struct arena *a, const char *s) __attribute__((returns_nonnull));
 char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF_(2, 3)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The numbers behind /metrics: atomics in static memory, of which only the pages that are counted
- * in take any. Labels are words with small numbers; a series is the number that its words make.
+ * The values for /metrics are atomics in static memory, of which only the pages in use take memory.
+ * Label values are numbered; the index of a series is computed from the numbers of its label
+ * values.
  *
- * What lasts (calls, waits) is a slot with the time of its beginning, so that a reader finds out
- * how many there are and since when without any lock. A reader may see a slot in the moment in
- * which it changes; it looks twice and leaves such a one out.
+ * A span (a call, a wait) is a slot with its start time, so that a reader can count spans and
+ * determine their ages without a lock. A slot may change while it is being read, so the reader
+ * reads it twice and skips a slot that has changed.
  */
 #include "common/metric_priv.h"
 
@@ -18,11 +19,14 @@
 #include "common/deadline.h"
 #include "common/mem.h"
 
-#define WORD_MAX 63
+#define WORD_MAX 253 /* maximum length; a node's name */
 #define WORD_OTHER "other"
-/* More than all calls can have: their own, their volume's, what they wait for. */
+/* More slots than all calls can use for the call, its volume, and its wait. */
 #define SLOTS 16384
-/* A metric of so many series at most shows all from the start, if their words are known. */
+/*
+ * A metric with at most this many series prints all of them from the start, if all their label
+ * values are known.
+ */
 #define SHOWN_SERIES 64
 
 /* ---- the tables ---- */
@@ -32,7 +36,7 @@
 #define CELLS_HISTOGRAM (METRIC_BUCKETS + 1)
 #define CELLS_SPANS 1
 
-/* How many words a label has, with "other". */
+/* The number of values of a label, including "other". */
 enum {
 	WORDS_NONE = 1,
 #define LABEL(id, name, most, values) WORDS_##id = (most) + 1,
@@ -47,7 +51,7 @@ static struct {
 #include "common/metrics.def"
 } cells;
 
-/* Has the series been counted? */
+/* Whether the series has been counted. */
 static struct {
 #define METRIC(kind, id, modes, name, label1, label2, label3, text) \
 	atomic_bool id[SERIES(label1, label2, label3)];
@@ -73,7 +77,7 @@ const struct metric_row metric_rows[METRICS] = {
 static const struct {
 	_Atomic int64_t *cells;
 	atomic_bool *known;
-	size_t cells_n; /* of a series */
+	size_t cells_n; /* cells of a series */
 } stores[METRICS] = {
 #define METRIC(kind, id, ...) { cells.id, known.id, CELLS_##kind },
 #include "common/metrics.def"
@@ -82,7 +86,7 @@ static const struct {
 static const struct {
 	const char *name, *values;
 	_Atomic(const char *) *words;
-	size_t n; /* of words, without "other" */
+	size_t n; /* number of words, without "other" */
 } labels_[METRIC_LABEL_COUNT] = {
 	[METRIC_LABEL_NONE] = { "", "", NULL, 0 },
 #define LABEL(id, name, most, values) [METRIC_LABEL_##id] = { name, values, words.id, most },
@@ -107,10 +111,10 @@ static bool is_fit(const char *word, size_t n)
 	for (size_t i = 0; i < n; i++)
 		if (!isalnum((unsigned char)word[i]) && !strchr(" ._:/-", word[i]))
 			return false;
-	return n > 0 && n <= WORD_MAX;
+	return n <= WORD_MAX;
 }
 
-/* Its number among the label's words; it becomes one if there is room. */
+/* Returns the value's number within the label; adds a new value if there is free space. */
 static size_t metric_word_number(enum metric_label l, const char *word, size_t length)
 {
 	size_t n = labels_[l].n;
@@ -136,7 +140,7 @@ static size_t metric_word_number(enum metric_label l, const char *word, size_t l
 	return n;
 }
 
-/* The words that show from the start. */
+/* Adds the values that are printed from the start. */
 static void learn_words(void)
 {
 	for (size_t l = 1; l < METRIC_LABEL_COUNT; l++)
@@ -184,8 +188,8 @@ void metric_series_words(const struct metric_row *r, size_t series, const char *
 }
 
 /*
- * Are all of its words known beforehand, and few? "other" is none of them. A gauge that nobody has
- * set is unknown, and a histogram has too many lines.
+ * Returns true if all its label values are known in advance, and few. "other" does not count as
+ * known. A gauge that was never set is unknown, and a histogram has too many lines.
  */
 static bool shows_before(const struct metric_row *r, size_t series)
 {
@@ -267,7 +271,7 @@ int64_t metric_value(enum metric_id m, const char *const words_[METRIC_LABELS])
 	return sum;
 }
 
-/* ---- what lasts ---- */
+/* ---- spans ---- */
 
 #define SLOT_FREE 0
 #define WORD_BITS 64
@@ -276,8 +280,8 @@ static struct {
 	_Atomic int64_t since; /* monotonic ns, or SLOT_FREE */
 	_Atomic uint32_t what; /* metric and series */
 } slots[SLOTS];
-static _Atomic uint64_t used[SLOTS / WORD_BITS]; /* a bit of each slot */
-static _Atomic unsigned top;                     /* all slots behind it have never been used */
+static _Atomic uint64_t used[SLOTS / WORD_BITS]; /* one bit per slot */
+static _Atomic unsigned top;                     /* slots from this index on have never been used */
 
 #define SERIES_BITS 20
 #define WHAT(m, series) ((uint32_t)(m) << SERIES_BITS | (uint32_t)(series))
@@ -292,8 +296,8 @@ static void raise_top(unsigned n)
 }
 
 /*
- * The lowest slot that is free, so that few pages are in use. By the bits, since thousands of slots
- * may be in use before it. SLOTS: none is.
+ * Takes the lowest free slot, so that few pages are in use. Searches the bits, because thousands of
+ * used slots may precede it. Returns SLOTS if no slot is free.
  */
 static unsigned take_slot(void)
 {
@@ -345,7 +349,9 @@ void metric_end(unsigned span)
 	atomic_fetch_and(&used[(span - 1) / WORD_BITS], ~(UINT64_C(1) << ((span - 1) % WORD_BITS)));
 }
 
-/* The slot's metric and since when it lasts; false: it is free, or has changed meanwhile. */
+/*
+ * Reads the slot's metric and start time. Returns false if the slot is free, or has just changed.
+ */
 static bool read_slot(unsigned i, uint32_t *what, int64_t *since)
 {
 	*since = atomic_load(&slots[i].since);

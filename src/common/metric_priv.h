@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between metric.c, which owns the numbers, and metric_text.c, which prints them. */
+/* Shared by metric.c, which owns the values, and metric_text.c, which prints them. */
 #pragma once
 
 #include "common/metric.h"
@@ -11,7 +11,7 @@ enum metric_label {
 	METRIC_LABEL_COUNT
 };
 
-/* In the order in which they are printed. */
+/* In printing order. */
 enum metric_kind {
 	METRIC_KIND_COUNTER,
 	METRIC_KIND_GAUGE,
@@ -19,7 +19,7 @@ enum metric_kind {
 	METRIC_KIND_SPANS
 };
 
-/* Upper ends of a histogram's buckets, as printed; the last is +Inf. */
+/* Upper bounds of a histogram's buckets, as printed; the last is +Inf. */
 #define METRIC_BUCKETS 13
 extern const char *const metric_bucket_ends[METRIC_BUCKETS];
 
@@ -27,21 +27,24 @@ struct metric_row {
 	enum metric_kind kind;
 	const char *modes, *name, *text;
 	enum metric_label labels[METRIC_LABELS];
-	size_t series; /* how many sets of labels there can be */
+	size_t series; /* maximum number of combinations of labels */
 };
 extern const struct metric_row metric_rows[METRICS];
 
 const char *metric_label_name(enum metric_label l);
-/* The words of a series, "" where there is no label. */
+/* Returns the label values of a series, "" for a missing label. */
 void metric_series_words(const struct metric_row *r, size_t series, const char *ret[METRIC_LABELS]);
-/* Has the series been counted, or is it to show before? */
+/* Returns true if the series has been counted, or is printed even before that. */
 bool metric_series_shows(enum metric_id m, size_t series);
-/* Cell 0 of a counter or gauge; of a histogram the buckets (not added up), then the sum in ns. */
+/*
+ * Returns one number of a series. A counter or gauge has cell 0; a histogram has a cell for each
+ * bucket (not cumulative), then the sum in ns.
+ */
 int64_t metric_cell(enum metric_id m, size_t series, size_t cell);
 
 struct metric_spans {
 	unsigned n;
-	int64_t oldest; /* how long it lasts, ns */
+	int64_t oldest; /* duration of the oldest span, ns */
 };
-/* Adds up what lasts now; `ret` has row.series members, zeroed. */
+/* Adds up the current spans; `ret` has row.series members, zeroed. */
 void metric_spans_read(enum metric_id m, struct metric_spans *ret);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /metrics in Prometheus' text format (version 0.0.4). Reads the numbers of metric.c and changes
+ * /metrics in Prometheus' text format (version 0.0.4). Reads the values of metric.c and changes
  * none; printing takes no lock.
  */
 #include <inttypes.h>
@@ -132,7 +132,7 @@ void metric_print(struct str *out, unsigned modes)
 			print_metric(out, m);
 }
 
-/* ---- of volumes ---- */
+/* ---- metrics of volumes ---- */
 
 static const struct {
 	enum metric_kind kind;
@@ -142,7 +142,10 @@ static const struct {
 #include "common/metrics.def"
 };
 
-/* Between quotes; what is no printable ASCII is left out, ids have none. */
+/*
+ * Writes the value between quotes. Characters that are not printable ASCII are dropped; ids have no
+ * such characters.
+ */
 static void add_label_value(struct str *out, const char *text)
 {
 	for (; *text; text++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options: finds the row of a word, takes its value, stores it by the row's kind. Reads only argv.
- * Whether values make sense together, the owner of the table decides.
+ * Finds the row of an argument, reads its value, and stores it according to the row's kind. Reads
+ * only argv. The owner of the table checks whether the values are consistent.
  */
 #include "common/option_table.h"
 
@@ -50,7 +50,7 @@ static const struct unit {
 	double ms;
 } units[] = { { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 } };
 
-/* "110s", "1m30s", "1.5h": Go's form of a duration, without the units below a millisecond. */
+/* Parses "110s", "1m30s", "1.5h": Go's format of a duration, without units below a millisecond. */
 static int option_parse_duration(const char *what, const char *text, int64_t *ret, struct err *err)
 {
 	double total = 0;
@@ -84,7 +84,8 @@ static int option_parse_seconds(const char *what, const char *text, int64_t *ret
 	if (parse_u64(what, text, &seconds, err))
 		return -1;
 	if (!seconds || seconds > SECONDS_MAX)
-		return err_set(err, ERR_INVALID, "%s: from 1 to %d seconds", what, SECONDS_MAX);
+		return err_set(err, ERR_INVALID, "%s: %s is not between 1 and %d seconds", what,
+		               text, SECONDS_MAX);
 	*ret = (int64_t)seconds * 1000;
 	return 0;
 }
@@ -107,6 +108,7 @@ static int option_set(const struct option_row *row, void *field, bool first, con
                       struct err *err)
 {
 	char *what AUTO(free) = xasprintf("--%s", row->name);
+	struct err unread = ERR_INIT;
 
 	switch (row->kind) {
 	case OPTION_SWITCH:
@@ -122,7 +124,9 @@ static int option_set(const struct option_row *row, void *field, bool first, con
 	case OPTION_LIST:
 		return option_add_list(field, first, text);
 	case OPTION_BOOL:
-		return parse_bool(what, text, field, err);
+		if (!parse_bool(what, text, field, &unread))
+			return 0;
+		return err_set(err, ERR_INVALID, "%s: \"%s\" is not true or false", what, text);
 	case OPTION_INT:
 		return parse_i64(what, text, field, err);
 	case OPTION_FLOAT:
@@ -141,7 +145,7 @@ static int option_set(const struct option_row *row, void *field, bool first, con
 
 /* ---- rows ---- */
 
-/* As in Go's component-base, log_dir is log-dir. */
+/* Compares names. As in Go's component-base, log_dir is the same as log-dir. */
 static bool option_has_name(const struct option_row *row, const char *text, size_t n)
 {
 	if (n == 1 && row->letter && row->letter == *text)
@@ -158,6 +162,19 @@ const struct option_row *option_find(const struct option_table *t, const char *n
 {
 	for (size_t i = 0; i < t->n; i++)
 		if (option_has_name(&t->rows[i], name, n))
+			return &t->rows[i];
+	return NULL;
+}
+
+const struct option_row *option_meant(const struct option_table *t, const char *word)
+{
+	const char *name = word + strspn(word, "-");
+	char *plain AUTO(free) = xstrndup(name, strcspn(name, "="));
+
+	for (char *p = strchr(plain, '_'); p; p = strchr(p, '_'))
+		*p = '-';
+	for (size_t i = 0; i < t->n; i++)
+		if (t->rows[i].name && strlen(plain) > 2 && str_resembles(plain, t->rows[i].name))
 			return &t->rows[i];
 	return NULL;
 }

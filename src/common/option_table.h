@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the options of a command line into the fields of a struct, by a table with a row for each
- * option. The driver, `host` and `inspect` have a table each; errors and --help are theirs.
+ * Reads the options of a command line into the fields of a struct, as described by a table with a
+ * row for each option. The driver, `host` and `inspect` each have a table, and format their own
+ * errors and --help.
  *
  * Forms: --name=value, --name value, and the same with one dash or with the option's letter; -v2
- * for a number. A name may have underscores in place of dashes. The last of several values counts.
+ * for a number. A name may have underscores in place of dashes. If an option is repeated, the last
+ * value counts.
  */
 #pragma once
 
@@ -14,12 +16,12 @@
 #include "common/err.h"
 
 enum option_kind {
-	OPTION_GROUP,    /* a title of --help, no option */
+	OPTION_GROUP,    /* a title of --help, not an option */
 	OPTION_SWITCH,   /* bool; takes no value */
-	OPTION_BOOL,     /* bool; "true" without a value; never takes the next word */
-	OPTION_WORD,     /* const char *, borrowed; "true" without a value, as OPTION_BOOL */
+	OPTION_BOOL,     /* bool; "true" without a value; never takes the next argument */
+	OPTION_WORD,     /* const char *, borrowed; "true" without a value, like OPTION_BOOL */
 	OPTION_STRING,   /* const char *, borrowed */
-	OPTION_STRINGS,  /* struct strs; adds a string each time */
+	OPTION_STRINGS,  /* struct strs; each use adds a string */
 	OPTION_LIST,     /* struct strs; separated by commas, repeatable; replaces the default */
 	OPTION_INT,      /* int64_t */
 	OPTION_FLOAT,    /* double, 0 or more */
@@ -32,12 +34,12 @@ struct option_row {
 	enum option_kind kind;
 	char letter;          /* '\0': none */
 	bool ignored;         /* accepted; has no field */
-	unsigned commands;    /* a mask of the table's owner */
-	size_t offset;        /* of the field */
+	unsigned commands;    /* a mask defined by the table's owner */
+	size_t offset;        /* offset of the field */
 	const char *name;     /* without dashes */
-	const char *default_; /* as on the command line; NULL: the field stays as it is */
-	const char *modes;    /* for documents */
-	const char *value;    /* what --help shows for the value */
+	const char *default_; /* as on the command line; NULL: the field stays unchanged */
+	const char *modes;    /* for the documentation */
+	const char *value;    /* how --help shows the value */
 	const char *text;     /* the meaning, or a group's title */
 };
 
@@ -46,13 +48,13 @@ struct option_row {
 struct option_table {
 	const struct option_row *rows;
 	size_t n;
-	void *fields;                /* the struct of the offsets */
-	char *const *argv;           /* the words that are left, then NULL */
+	void *fields;                /* the struct that `offset` refers to */
+	char *const *argv;           /* the remaining arguments, then NULL */
 	bool given[OPTION_ROWS_MAX]; /* rows that option_store() has stored */
 };
 
 struct option_arg {
-	const char *word;             /* as written */
+	const char *word;             /* as typed */
 	const struct option_row *row; /* NULL: unknown */
 	const char *value;            /* NULL: none */
 };
@@ -61,13 +63,16 @@ enum { OPTION_UNKNOWN = 1, OPTION_NO_VALUE, OPTION_EXTRA_VALUE };
 
 /* Stores the default of each row; a default must be valid. */
 void option_defaults(struct option_table *t);
-/* The option of this name or letter, of n bytes; NULL: none. */
+/* Returns the option with this name or letter, of n bytes; NULL if not found. */
 const struct option_row *option_find(const struct option_table *t, const char *name, size_t n);
+/* Returns the row that an unknown option was probably meant to be (str_resembles()), or NULL. */
+const struct option_row *option_meant(const struct option_table *t, const char *word);
 /*
- * Takes the option at t->argv, which begins with a dash, and its value from the words. Stores
- * nothing. Not 0: it is unknown, lacks its value, or is a switch with a value.
+ * Reads the option at t->argv, which begins with a dash, and its value, and advances t->argv.
+ * Stores nothing. Returns non-zero if the option is unknown, lacks its value, or is a switch with a
+ * value.
  */
 int option_next(struct option_table *t, struct option_arg *ret) MUST_CHECK;
-/* Stores the value in the row's field. INVALID_ARGUMENT: the kind has no such value. */
+/* Stores the value in the row's field. INVALID_ARGUMENT if it is not a value of this kind. */
 int option_store(struct option_table *t, const struct option_row *row, const char *value,
                  struct err *err) MUST_CHECK;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of running calls: a list, since it is walked when a call hangs only. Its
- * entries belong to the calls. The lock guards the list and the entries' fields; nothing is logged
- * under it. Ends no call: what the kernel does not end, nobody can.
+ * The table of running calls. It is a list, because it is searched only when a call hangs. Its
+ * entries belong to the calls. The lock guards the list and the entries' fields; no line is logged
+ * with the lock held. This module ends no call, because a call that is blocked in the kernel cannot
+ * be ended.
  */
 #include "common/running.h"
 
@@ -15,13 +16,14 @@
 
 #include "common/cleanup.h"
 #include "common/deadline.h"
+#include "common/failing.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/metric.h"
 #include "common/thread.h"
 
 #define TOLD_AT_ONCE 16
-#define TELL_VERBOSITY 2 /* as all calls */
+#define TELL_VERBOSITY 2 /* the same as for all calls */
 
 struct running {
 	pthread_mutex_t lock;
@@ -29,7 +31,7 @@ struct running {
 	int64_t hung_ns, tell_ns, tell_again_ns;
 };
 
-static _Thread_local struct running_call *current; /* what this thread runs */
+static _Thread_local struct running_call *current; /* the call that this thread runs */
 
 struct running *running_new(int hung_ms)
 {
@@ -145,7 +147,7 @@ static struct running_seen seen_locked(struct running *r, const struct running_c
 	return seen;
 }
 
-/* True: it was told that it hangs, and *ret says which call it is. */
+/* Removes the call. Returns true if it was reported as hung; *ret then identifies it. */
 static bool unlist(struct running_call *c, struct running_seen *ret)
 {
 	struct running *r = c->table;
@@ -198,17 +200,39 @@ void running_end(struct running_call *c)
 		log_call(0);
 	}
 	if (c->table && unlist(c, &seen))
-		log_seen(LOG_INFO, "a call that hung has come back", &seen, NULL);
+		log_seen(LOG_INFO, "a call that hung has returned", &seen, NULL);
 }
 
-/* ---- all of them ---- */
+/* ---- all calls ---- */
 
 static bool hangs(const struct running *r, const struct running_call *c, int64_t now)
 {
 	return c->left_at && now - c->left_at >= r->hung_ns;
 }
 
-/* True: *ret is a call that hangs and was not told. False: *ret_at is when the next may hang. */
+/*
+ * Records the error under the lock, so that the call's own result is recorded later and replaces
+ * it.
+ */
+static void note_hung_locked(struct running *r, const struct running_seen *seen)
+{
+	struct err err = ERR_INIT;
+
+	assert_locked(&r->lock);
+	if (!*seen->subject)
+		return;
+	err_set(&err, ERR_DEADLINE,
+	        "the kernel has held the call for %.1f s, and its caller has left (thread %d%s%s); read "
+	        "dmesg of the node, and check the DPU: the call ends when the device answers or is "
+	        "removed",
+	        seen->seconds, seen->thread, *seen->doing ? ", waits for " : "", seen->doing);
+	failing_note(seen->subject, seen->method, &err, monotonic_ns());
+}
+
+/*
+ * Returns true if *ret is a hung call that was not yet logged. Returns false with *ret_at, when the
+ * next call may be hung.
+ */
 static bool next_untold(struct running *r, struct running_seen *ret, int64_t *ret_at)
 {
 	int64_t now = monotonic_ns();
@@ -222,6 +246,7 @@ static bool next_untold(struct running *r, struct running_seen *ret, int64_t *re
 			c->told = true;
 			metric_add(METRIC_OPERATIONS_HUNG, 1, NULL);
 			*ret = seen_locked(r, c);
+			note_hung_locked(r, ret);
 			return true;
 		}
 		if (c->left_at + r->hung_ns < *ret_at)
@@ -231,8 +256,8 @@ static bool next_untold(struct running *r, struct running_seen *ret, int64_t *re
 }
 
 /*
- * Takes up to `max` calls of which it is time to say that they still run; *ret_at is when it is
- * time again. What hangs was told already and has no news.
+ * Collects up to `max` calls that are due to be logged as still running; *ret_at is when the next
+ * one is due. Hung calls are skipped, because they were already reported and have not changed.
  */
 static size_t take_long(struct running *r, struct running_seen *ret, size_t max, int64_t *ret_at)
 {
@@ -253,7 +278,7 @@ static size_t take_long(struct running *r, struct running_seen *ret, size_t max,
 	return n;
 }
 
-/* Returns when to do it again. */
+/* Returns when it has to be called next. */
 FRAME_OF_ITS_OWN static int64_t tell_long(struct running *r)
 {
 	struct running_seen seen[TOLD_AT_ONCE];
@@ -278,7 +303,7 @@ int64_t running_watch(struct running *r)
 	tell_at = tell_long(r);
 	while (next_untold(r, &seen, &at))
 		log_seen(
-			LOG_WARNING, "a call hangs: its caller has gone, and the kernel holds it",
+			LOG_WARNING, "a call hangs: its caller has ended, and the kernel holds it",
 			&seen,
 			"dmesg of the node, and /proc/<pid>/task/<thread>/stack; other volumes are served");
 	return tell_at < at ? tell_at : at;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which sanitizers this build has, each 0 or 1. gcc and clang have different names for them. */
+/* The sanitizers of this build, each 0 or 1. gcc and clang have different names for them. */
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The address is a path, or a name in the abstract namespace, with an @ in front. systemd's own
- * credentials of the datagram are the kernel's, so nothing has to be added to it.
+ * The address is a path, or a name in the abstract namespace, which begins with @. systemd takes
+ * the sender's credentials from the kernel, so the datagram does not contain them.
  */
 #include "common/sd_notify.h"
 
@@ -47,9 +47,9 @@ int sd_notify_send(const char *state, struct err *err)
 		return -1;
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
-		return err_sys(err, errno, "make a socket for %s", name);
+		return err_sys(err, errno, "create a socket for %s", name);
 	if (sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&to, n) < 0)
-		return err_sys(err, errno, "tell the service manager at %s", name);
+		return err_sys(err, errno, "notify the service manager at %s", name);
 	return 0;
 }
 
@@ -64,6 +64,6 @@ int64_t sd_notify_watchdog_ms(void)
 	if (!str_empty(pid) &&
 	    (parse_u64("WATCHDOG_PID", pid, &of, &ignored) || of != (uint64_t)getpid()))
 		return 0;
-	/* Half of the time, as sd_watchdog_enabled(3) advises. */
+	/* Half of the interval, as sd_watchdog_enabled(3) advises. */
 	return n > INT64_MAX ? 0 : (int64_t)(n / 2000);
 }

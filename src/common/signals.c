@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that takes signals. It shares with the main thread what struct signals has, under its
- * lock. A thread of its own, because the main thread may be in anything that blocks.
+ * The thread that receives signals. It shares struct signals with the main thread, under its lock.
+ * A separate thread is needed because the main thread may be blocked.
  */
 #include "common/signals.h"
 
@@ -15,7 +15,7 @@
 #include "common/log_queue.h"
 #include "common/running.h"
 
-#define NAMED 16 /* calls that are named at the end */
+#define NAMED 16 /* maximum number of calls named in the log */
 
 void signals_block(struct signals *s)
 {
@@ -38,26 +38,30 @@ static void leave(int number)
 
 static void exit_at_once(int number)
 {
-	static const char text[] = "second signal: exiting at once, running calls are cut\n";
+	static const char text[] = "second signal: exiting immediately, running calls are cut "
+				   "off\n";
 
 	(void)number;
-	alarm(1); /* stderr may take no more; leave() interrupts the write */
+	alarm(1); /* stderr may block; leave() interrupts the write */
 	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
 		_exit(EXIT_FAILURE);
 	_exit(EXIT_FAILURE);
 }
 
-/* False: the main thread has taken everything down, and this signal is only its way to say so. */
+/*
+ * Passes the signal to the main thread. Returns false if the main thread has completed the
+ * shutdown; it then uses this signal only to report that.
+ */
 static bool tell_main(struct signals *s)
 {
 	WITH_LOCK(&s->lock);
-	/* The last lines may have to wait for stderr, within the same 25 s. */
+	/* The last log lines may have to wait for stderr, within the same 25 s. */
 	s->end_at = deadline_in_ms(SIGNALS_END_MS - LOG_FLUSH_MS).at;
 	wait_queue_wake(&s->changed);
 	return !s->stopped;
 }
 
-/* False: everything was taken down before the end came. */
+/* Returns false if the shutdown was completed in time. */
 static bool signals_wait_for_end(struct signals *s)
 {
 	WITH_LOCK(&s->lock);
@@ -82,11 +86,12 @@ static void name_what_runs(struct running *running)
 		          "thread", thread, NULL);
 	}
 	log_msg(LOG_ERROR,
-	        "not stopped %d s after the signal, %zu calls still run (dmesg of the node says what the kernel waits for): ending with status %d",
+	        "not stopped %d s after the signal, %zu calls still run (see dmesg of the node "
+	        "for the cause): ending with status %d",
 	        SIGNALS_END_MS / 1000, n, SIGNALS_EXIT_HUNG);
 }
 
-/* SIGUSR1: log more. SIGUSR2: as --v says. */
+/* Handles SIGUSR1 (log more) and SIGUSR2 (return to --v). Returns true for these signals. */
 static bool is_about_the_log(int number)
 {
 	char verbosity[16];
@@ -129,7 +134,7 @@ int signals_start(struct signals *s, struct running *running, struct err *err)
 	s->running = running;
 	pthread_mutex_init(&s->lock, NULL);
 	rc = pthread_create(&s->thread, NULL, take_signals, s);
-	return rc ? err_sys(err, rc, "start the thread that takes signals") : 0;
+	return rc ? err_sys_of(err, ERR_CALL_TASK, rc, "start the thread that takes signals") : 0;
 }
 
 void signals_wait(struct signals *s)

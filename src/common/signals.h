@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SIGTERM and SIGINT end the process in order, and in time: a thread takes them, and ends the
- * process SIGNALS_END_MS after the first with status SIGNALS_EXIT_HUNG, whatever the main thread
- * waits for; the calls that still run are named in the log. A second one ends it at once with
- * status 1. SIGUSR1 and SIGUSR2 change the log's verbosity (log.h). SIGPIPE is ignored.
+ * SIGTERM and SIGINT start an orderly shutdown with a time limit. A thread receives them. If the
+ * process has not ended SIGNALS_END_MS after the first signal, this thread ends it with status
+ * SIGNALS_EXIT_HUNG; the log names the calls that still run. A second signal ends the process at
+ * once with status 1. SIGUSR1 and SIGUSR2 change the log's verbosity (log.h). SIGPIPE is ignored.
  */
 #pragma once
 
@@ -17,24 +17,27 @@
 
 struct running;
 
-/* Kubernetes gives the pod 30 s, and then says nothing. */
+/* Kubernetes sends SIGKILL, which leaves no log line, 30 s after SIGTERM. */
 #define SIGNALS_END_MS 25000
 #define SIGNALS_EXIT_HUNG 3
 
-/* What the main thread and the one that takes signals tell each other. */
+/* Shared by the main thread and the thread that receives signals. */
 struct signals {
 	sigset_t set;
 	pthread_t thread;
-	struct running *running; /* borrowed: what to name at the end */
-	pthread_mutex_t lock;    /* guards what is below */
+	struct running *running; /* borrowed; the calls that are named in the log */
+	pthread_mutex_t lock;    /* guards the fields below */
 	struct wait_queue changed;
-	int64_t end_at; /* when the process ends at the latest; 0: no signal has come */
-	bool stopped;   /* everything is taken down */
+	int64_t end_at; /* deadline of the shutdown; monotonic ns; 0: no signal has arrived */
+	bool stopped;   /* the shutdown is complete */
 };
 
-/* Before the first thread starts: every thread inherits the mask, only sigwait() takes signals. */
+/*
+ * Blocks the signals. Call it before the first thread starts: every thread inherits the mask, and
+ * only sigwait() takes signals.
+ */
 void signals_block(struct signals *s);
-/* Starts the thread. `running`, from which it names calls, outlives it. */
+/* Starts the thread. `running`, which has the calls to be named in the log, must outlive it. */
 int signals_start(struct signals *s, struct running *running, struct err *err) MUST_CHECK;
-void signals_wait(struct signals *s); /* until SIGTERM or SIGINT has come */
-void signals_end(struct signals *s);  /* after everything was taken down: ends the thread */
+void signals_wait(struct signals *s); /* until SIGTERM or SIGINT arrives */
+void signals_end(struct signals *s);  /* after shutdown: ends the thread */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Child processes. posix_spawn(3) only: it runs no atfork handler and copies no address space, so
- * it is safe beside gRPC's threads. A child is watched by a pidfd in the caller's own poll loop: no
- * SIGCHLD, nothing shared between two callers, and no thread, except for a child that outlives
- * SIGKILL. The only statics are the tool directory of tests and each thread's pointer to its
- * child's pid. Does not interpret what a tool prints.
+ * Runs child processes, only by posix_spawn(3), which runs no atfork handlers and copies no address
+ * space, so that it is safe with gRPC's threads. A child is watched by a pidfd in the caller's own
+ * poll loop. So there is no SIGCHLD, no state shared between callers, and no thread, except for a
+ * child that outlives SIGKILL. The only static variables are the tool directory of tests and each
+ * thread's pointer to its child's pid. The output of a tool is not interpreted.
  */
 #include "common/spawn.h"
 
@@ -29,7 +29,7 @@
 
 #define NORMAL_PATH "/usr/sbin:/usr/bin:/sbin:/bin"
 
-/* Atomic, since a tool of an earlier test may still be starting. */
+/* Atomic, because a tool of an earlier test may still be starting. */
 static const char *_Atomic extra_path;
 
 static _Thread_local _Atomic pid_t *shown_pid;
@@ -51,8 +51,8 @@ static void show_pid(pid_t pid)
 }
 
 /*
- * Looks for the program in path_list; posix_spawnp() would use the PATH of the driver's
- * environment. A name with a slash is taken as it is.
+ * Searches for the program in path_list, because posix_spawnp() would use the PATH of the driver's
+ * environment. A name with a slash is used unchanged.
  */
 static int find_program(const char *path_list, const char *name, struct str *ret, struct err *err)
 {
@@ -73,9 +73,7 @@ static int find_program(const char *path_list, const char *name, struct str *ret
 	               path_list);
 }
 
-/*
- * The child gets descriptors 0, 1, 2, with fd >= 0 also SPAWN_FD, and no other.
- */
+/* The child gets descriptors 0, 1, 2, and with fd >= 0 also SPAWN_FD, and no others. */
 static int plan_descriptors(posix_spawn_file_actions_t *plan, int out, int fd)
 {
 	int rc = posix_spawn_file_actions_addopen(plan, 0, "/dev/null", O_RDONLY, 0);
@@ -134,10 +132,10 @@ static int spawn_start(const char *program, char **argv, const char *path_list, 
 }
 
 /*
- * Makes the kernel choose the tool, not the driver, when the pod's memory is used up: only mkfs and
- * e2fsck of a huge filesystem need that much, and that they failed can be answered. Where kubelet
- * has set memory.oom.group for the container, the choice does not matter: all of it ends. For a
- * child that has ended already there is no such file, and no need.
+ * Makes the kernel kill the tool, not the driver, when the pod's memory is exhausted: only mkfs and
+ * e2fsck of a huge filesystem need that much, and their failure can be reported. If kubelet has set
+ * memory.oom.group for the container, this has no effect, because the whole container is killed.
+ * For a child that has already ended, the file does not exist and is not needed.
  */
 static void offer_to_oom(pid_t pid)
 {
@@ -151,7 +149,7 @@ static void offer_to_oom(pid_t pid)
 }
 
 /*
- * Reads all that is there now, also when `output` is full: a full pipe would block the child.
+ * Reads all available output, even if `output` is full, because a full pipe would block the child.
  * Returns false at the end of the output.
  */
 static bool spawn_drain(int fd, struct str *output)
@@ -162,7 +160,7 @@ static bool spawn_drain(int fd, struct str *output)
 		ssize_t n = read(fd, buf, sizeof(buf));
 
 		if (n > 0)
-			str_addn(output, buf, (size_t)n); /* drops what does not fit */
+			str_addn(output, buf, (size_t)n); /* drops bytes that do not fit */
 		else if (n == 0)
 			return false;
 		else if (errno != EINTR)
@@ -174,11 +172,11 @@ static void wake_fd(void *arg)
 {
 	uint64_t one = 1;
 
-	/* It fails only when the eventfd is readable already. */
+	/* The write fails only if the eventfd is already readable. */
 	IGNORE_RESULT(write(*(int *)arg, &one, sizeof(one)));
 }
 
-/* Blocks until the child has ended (0) or the deadline has (-1 with err). */
+/* Blocks until the child has ended (returns 0) or the deadline has passed (returns -1 with err). */
 static int spawn_watch(int pidfd, int out, int wake, struct deadline d, struct str *output,
                        struct err *err, const char *what)
 {
@@ -215,7 +213,10 @@ static int killed(const char *name, int signal, struct err *err)
 	               abbreviation ? abbreviation : "?", hint);
 }
 
-/* The child got SIGKILL. False: it has not ended within SPAWN_END_MS. Without a pidfd, polls. */
+/*
+ * Waits for a child that has received SIGKILL. Returns false if it has not ended within
+ * SPAWN_END_MS. Without a pidfd, polls.
+ */
 static bool ends_soon(pid_t pid, int pidfd)
 {
 	struct deadline end = deadline_in_ms(SPAWN_END_MS);
@@ -244,7 +245,10 @@ static void *reaper_main(void *pid)
 	return NULL;
 }
 
-/* A child in an uninterruptible sleep. Without a thread it stays a zombie when it has ended. */
+/*
+ * Starts a thread that reaps a child in an uninterruptible sleep. Without the thread, the child
+ * would stay a zombie after its end.
+ */
 static int leave_to_reaper(pid_t pid, struct err *err)
 {
 	struct err why = *err;
@@ -258,8 +262,8 @@ static int leave_to_reaper(pid_t pid, struct err *err)
 }
 
 /*
- * Waits for the child and reaps it. When the deadline passes first, its group is killed, and the
- * wait ends soon after, whatever the child does.
+ * Waits for the child and reaps it. If the deadline passes first, its process group is killed, and
+ * the wait ends soon after that, even if the child does not end.
  */
 static int finish(pid_t pid, int out, int wake, struct deadline d, struct str *output,
                   const char *name, struct err *err)
@@ -274,14 +278,17 @@ static int finish(pid_t pid, int out, int wake, struct deadline d, struct str *o
 		return ends_soon(pid, pidfd) ? -1 : leave_to_reaper(pid, err);
 	}
 	reap(pid, &status);
-	/* The tool has ended: what its own children may still print is not waited for. */
+	/* The tool has ended, so output of the tool's own children is not awaited. */
 	(void)spawn_drain(out, output);
 	if (WIFSIGNALED(status))
 		return killed(name, WTERMSIG(status), err);
 	return WEXITSTATUS(status);
 }
 
-/* The descriptor under a number above SPAWN_FD: dup2() in the child overwrites 0 to SPAWN_FD. */
+/*
+ * Duplicates the descriptor to a number above SPAWN_FD, because dup2() in the child overwrites 0 to
+ * SPAWN_FD.
+ */
 static int raise_fd(int fd)
 {
 	int high = fcntl(fd, F_DUPFD_CLOEXEC, SPAWN_FD + 1);
@@ -318,10 +325,10 @@ int spawn_run_fd(const struct strs *argv, int fd, struct deadline d, struct str 
 
 	rc = spawn_start(program.ptr, argv->v, path_list.ptr, out, kept, &pid);
 	if (rc)
-		return err_sys(err, rc, "start %s", program.ptr);
+		return err_sys_of(err, ERR_CALL_TASK, rc, "start %s", program.ptr);
 	show_pid(pid);
 	offer_to_oom(pid);
-	close(TAKE_FD(out)); /* else the pipe would never end */
+	close(TAKE_FD(out)); /* otherwise the pipe would never reach its end */
 	if (cancel_on_set(d.cancel, wake_fd, &wake))
 		wake_fd(&wake);
 	rc = finish(pid, in, wake, d, output ? output : &ignored, argv->v[0], err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bounded growing strings and owned string lists. No state, any thread; an object belongs
+ * Growing strings with a maximum, and owned string lists. Stateless; any thread; an object belongs
  * to one thread at a time.
  */
 #include "common/str.h"
@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/mem.h"
 
@@ -33,7 +34,7 @@ void str_reset(struct str *s)
 		s->ptr[0] = '\0';
 }
 
-/* Room for n more bytes and a NUL; n fits below max. */
+/* Reserves n more bytes and a NUL; the caller has checked that n does not exceed max. */
 static void str_reserve(struct str *s, size_t n)
 {
 	size_t need = s->len + n + 1, cap = s->cap ? s->cap : 64;
@@ -168,4 +169,19 @@ bool str_has_suffix(const char *s, const char *suffix)
 	size_t n = strlen(s), m = strlen(suffix);
 
 	return n >= m && strcmp(s + n - m, suffix) == 0;
+}
+
+static bool same_start(const char *a, const char *b, size_t n)
+{
+	return strncasecmp(a, b, n) == 0;
+}
+
+bool str_resembles(const char *a, const char *b)
+{
+	while (*a && same_start(a, b, 1))
+		a++, b++;
+	if (!*a || !*b)
+		return strlen(a) + strlen(b) <= 1;
+	return !strcasecmp(a + 1, b + 1) || !strcasecmp(a + 1, b) || !strcasecmp(a, b + 1) ||
+	       (same_start(a, b + 1, 1) && same_start(a + 1, b, 1) && !strcasecmp(a + 2, b + 2));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading text that came from outside: numbers, booleans, UTF-8, Kubernetes names; showing it; and
- * the FNV hash that names are made of. Declared in str.h. Pure functions.
+ * Functions for text from outside: numbers, booleans, UTF-8, Kubernetes names, escaping; and the
+ * FNV hash for names. Declared in str.h. Pure functions.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -58,9 +58,22 @@ int parse_bool(const char *what, const char *text, bool *ret, struct err *err)
 	return err_set(err, ERR_INVALID, "%s: is not a boolean value", what);
 }
 
+bool rfc3339_read(const char *text, time_t *ret)
+{
+	struct tm tm = { .tm_sec = 0 };
+	const char *end = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+
+	if (end && *end == '.')
+		end += 1 + strspn(end + 1, "0123456789");
+	if (!end || strcmp(end, "Z") != 0)
+		return false;
+	*ret = timegm(&tm);
+	return true;
+}
+
 /*
- * Length of the UTF-8 sequence that starts with c, 0 when none does; the bits of the code point
- * that c has, and the least code point of that length.
+ * Returns the length of the UTF-8 sequence that starts with c, 0 if no sequence starts with c. Sets
+ * the code point bits in c, and the lowest code point of that length.
  */
 static size_t sequence_length(unsigned char c, uint32_t *bits, uint32_t *least)
 {
@@ -75,7 +88,10 @@ static size_t sequence_length(unsigned char c, uint32_t *bits, uint32_t *least)
 	return 0;
 }
 
-/* Length of the character at the front, and its code point; 0: the bytes are not UTF-8. */
+/*
+ * Returns the length of the first character, and its code point in *ret; 0 if the bytes are not
+ * UTF-8.
+ */
 static size_t next_char(const char *bytes, size_t n, uint32_t *ret)
 {
 	uint32_t code, least;
@@ -97,8 +113,8 @@ static size_t next_char(const char *bytes, size_t n, uint32_t *ret)
 }
 
 /*
- * How many bytes at the front are ASCII for certain, NUL not among them: whole words of them. Most
- * of what the driver reads is.
+ * Returns the number of leading bytes, in whole words, that are certainly ASCII without NUL. Most
+ * text that the driver reads is ASCII.
  */
 static size_t ascii_words(const char *bytes, size_t n)
 {
@@ -136,26 +152,46 @@ size_t utf8_length(const char *bytes, size_t n)
 	return next_char(bytes, n, &ignored);
 }
 
-/* ---- text that is shown ---- */
+/* ---- escaping ---- */
+
+/* Returns true for Unicode's category Cc. */
+static bool is_control(uint32_t code)
+{
+	return code < 0x20 || (code >= 0x7f && code <= 0x9f);
+}
+
+bool has_control(const char *bytes, size_t n, const char *allowed)
+{
+	for (size_t i = 0; i < n;) {
+		uint32_t code = 0;
+		size_t len = next_char(bytes + i, n - i, &code);
+
+		if (len && is_control(code) && (len > 1 || !strchr(allowed, (int)code)))
+			return true;
+		i += len ? len : 1;
+	}
+	return false;
+}
 
 /*
- * Characters that move the cursor, change a terminal's state, or change how the text around them
- * is read without being seen: the categories Cc, Cf (as far as it is not part of a script), Zl, Zp.
+ * Returns true for characters that move the cursor, change a terminal's state, or invisibly change
+ * how the surrounding text is read: the categories Cc, Cf (except characters that are part of a
+ * script), Zl, Zp.
  */
 static bool is_unseen(uint32_t code)
 {
 	static const struct {
 		uint32_t first, last;
 	} ranges[] = {
-		{ 0x00, 0x1f },     { 0x7f, 0x9f },     { 0xad, 0xad },       { 0x61c, 0x61c },
-		{ 0x180e, 0x180e }, { 0x200b, 0x200f }, { 0x2028, 0x202e },   { 0x2060, 0x206f },
+		{ 0xad, 0xad },     { 0x61c, 0x61c },   { 0x180e, 0x180e },
+		{ 0x200b, 0x200f }, { 0x2028, 0x202e }, { 0x2060, 0x206f },
 		{ 0xfeff, 0xfeff }, { 0xfff9, 0xfffb }, { 0xe0000, 0xe007f },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(ranges); i++)
 		if (code >= ranges[i].first && code <= ranges[i].last)
 			return true;
-	return false;
+	return is_control(code);
 }
 
 static void add_unseen(struct str *s, uint32_t code)
@@ -164,7 +200,7 @@ static void add_unseen(struct str *s, uint32_t code)
 		str_add(s, "\\n");
 	else if (code < 0x10000)
 		str_addf(s, "\\u%04x", code);
-	else /* as JSON writes it: two halves */
+	else /* two surrogates, as in JSON */
 		str_addf(s, "\\u%04x\\u%04x", 0xd800 + ((code - 0x10000) >> 10),
 		         0xdc00 + ((code - 0x10000) & 0x3ff));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stacks and heaps. A thread that has parsed a message, probed a device or built a request has
- * touched 30 to 60 KB of its stack; while it waits, it needs the few frames above the wait.
+ * Stacks and heaps. A thread that has parsed a message, probed a device or formatted a request has
+ * touched 30 to 60 KB of its stack; while it waits, it needs only the few frames of the callers of
+ * the wait.
  */
 #include "common/thread.h"
 
@@ -15,24 +16,26 @@
 #include "common/cleanup.h"
 
 /*
- * glibc gives threads heaps of their own, up to eight for each processor. Of those malloc_trim()
- * does not give back the end, which is all of it after a burst: 41 MB of 2,000 calls. Each thread
- * has a cache before the heap, so one heap for all is no bottleneck.
+ * glibc gives threads their own heaps, up to eight for each CPU. malloc_trim() does not release the
+ * end of those heaps, which is all of their memory after a burst: 41 MB after 2,000 calls. A single
+ * heap is not a bottleneck, because each thread has its own malloc cache.
  */
 #define HEAPS_MAX 1
-/* Bytes below the caller's frame that stay: the call to madvise() itself, and any red zone. */
+/* Bytes below the caller's frame that are kept: the call to madvise() itself, and any red zone. */
 #define KEPT 256
 
 /*
- * Who waits for a lock or a semaphore is found by the kernel in a table of the process, which has
- * four slots for each processor since 6.16. With 2,000 threads that wait each wake-up looked at a
- * hundred others: 12% of the CPU of a call. 64 KB of the kernel's memory.
+ * The kernel finds threads that wait for a lock or a semaphore in a table of the process, which
+ * since Linux 6.16 has four slots for each CPU. With 2,000 waiting threads, each wake-up checked a
+ * hundred other threads, which took 12% of the CPU time of a call. This table takes 64 KB of kernel
+ * memory.
  */
 #define WAITS_SLOTS 1024UL
 #define FUTEX_HASH 78 /* PR_FUTEX_HASH; <linux/prctl.h> of Debian 12 does not have it */
 #define FUTEX_HASH_SET_SLOTS 1UL
 
-static _Thread_local uintptr_t stack_end; /* its lowest usable address; 0: nothing is given back */
+/* lowest usable address of the stack; 0: no pages are released */
+static _Thread_local uintptr_t stack_end;
 
 void thread_one_heap(void)
 {
@@ -41,7 +44,10 @@ void thread_one_heap(void)
 
 void thread_many_waits(void)
 {
-	/* Kernels before 6.16 do not know it: they have one large table for all processes. */
+	/*
+	 * Kernels before 6.16 do not support this call; they have one large table for all
+	 * processes.
+	 */
 	IGNORE_RESULT(prctl(FUTEX_HASH, FUTEX_HASH_SET_SLOTS, WAITS_SLOTS, 0UL, 0UL));
 }
 

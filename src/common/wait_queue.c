@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entries live on the stacks of the waiting threads. A cancellation posts without the lock of the
- * condition, which it could not take: cancel_set() must not block.
+ * Entries are on the stacks of the waiting threads. A cancellation posts without taking the lock of
+ * the condition, because cancel_set() must not block.
  */
 #include "common/wait_queue.h"
 

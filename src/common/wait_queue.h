@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A condition variable whose wait also ends with the cancellation of a call. Each waiting thread
- * has a semaphore of its own, so a cancellation wakes only its own thread.
+ * A condition variable whose wait also ends when a call is cancelled. Each waiting thread has its
+ * own semaphore, so a cancellation wakes only that thread.
  */
 #pragma once
 
@@ -17,8 +17,8 @@ struct wait_queue {
 
 /*
  * Releases `lock`, which the caller holds, waits for a wake-up, the deadline or its cancellation,
- * and takes the lock again. False: the deadline has passed or is cancelled. Either way the caller
- * looks at its condition again.
+ * and locks `lock` again. Returns false if the deadline has passed or is cancelled. In both cases
+ * the caller checks its condition again.
  */
 bool wait_queue_wait(struct wait_queue *q, pthread_mutex_t *lock, struct deadline d) MUST_CHECK;
 /* Wakes all waiting threads. The caller holds the lock of the condition. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An array, whose entries are linked by their numbers. Free ones are used again. The array is
- * rebuilt without them when it is full, an eighth larger, and when half of it is free.
+ * An array whose entries are linked by index. Free entries are reused. When the array is full, it
+ * is rebuilt an eighth larger; when half of it is free, it is rebuilt without the free entries.
  *
- * Each entry is in the chain that its volume and node choose together. Of each volume only the
- * first entry is in the chain that the volume chooses, and the others are in a list behind it, with
- * links in both directions. So a volume that many nodes have makes no chain longer, and its entries
- * are removed without a search.
+ * Each entry is in a chain selected by its volume and node together. Only the first entry of each
+ * volume is in a chain selected by the volume; the volume's other entries form a doubly linked list
+ * behind the first one. So a volume on many nodes does not lengthen a chain, and its entries are
+ * removed without a search.
  */
 #include "controller/attachment_entries.h"
 
@@ -16,7 +16,7 @@
 
 #include "common/mem.h"
 
-#define LEAST 64 /* entries of the smallest array, and by how many it grows at least */
+#define LEAST 64 /* entries of the smallest array, and its smallest growth */
 
 static uint32_t heads_n(const struct attachment_entries *s)
 {
@@ -28,13 +28,13 @@ static uint32_t *head_of(const struct attachment_entries *s, uint32_t *heads, ui
 	return &heads[(hash >> 32) * heads_n(s) >> 32];
 }
 
-/* The hash of a volume has a random key, so nobody can predict the hash of a pair either. */
+/* The hash of a volume has a random key, so the hash of a pair cannot be predicted either. */
 static uint32_t *head_of_pair(const struct attachment_entries *s, uint64_t volume, uint32_t node)
 {
 	return head_of(s, s->pairs, volume + (node + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15));
 }
 
-/* The link to the volume's first entry; it is NO_ENTRY if there is none. */
+/* Returns the link to the volume's first entry; the link contains NO_ENTRY if there is no entry. */
 static uint32_t *link_to_first(const struct attachment_entries *s, uint64_t volume)
 {
 	uint32_t *link = head_of(s, s->volumes, volume);
@@ -70,7 +70,7 @@ void attachment_entries_clear(struct attachment_entries *s)
 	*s = (struct attachment_entries) { .n = 0 };
 }
 
-/* first: of its volume; NO_ENTRY: the volume has none yet. */
+/* first: the volume's first entry; NO_ENTRY: the volume has no entry yet. */
 static void link_to_volume(struct attachment_entries *s, uint32_t i, uint32_t first)
 {
 	struct attachment_entry *e = &s->v[i];
@@ -104,7 +104,7 @@ static struct attachment_entry *put_entry(struct attachment_entries *s, uint32_t
 	return e;
 }
 
-/* Volume by volume, so that no first entry is searched for. */
+/* Copies volume by volume, so that no search for first entries is needed. */
 static void resize_entries(struct attachment_entries *s, uint32_t cap)
 {
 	struct attachment_entries old = *s;
@@ -148,7 +148,7 @@ static void unlink_from_pair(struct attachment_entries *s, uint32_t i)
 	*link = e->next_at;
 }
 
-/* The entry behind the first one of a volume becomes the first one. */
+/* Makes the volume's next entry its first one. */
 static void unlink_from_volume(struct attachment_entries *s, const struct attachment_entry *e)
 {
 	struct attachment_entry *next = e->next_of == NO_ENTRY ? NULL : &s->v[e->next_of];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns the events of the watch into entries of the table. An object is cut up without a tree; only
- * one whose strings have escapes or are longer than a name is parsed. Objects without a volume or
- * without a node are ignored.
+ * Converts the events of the watch to entries of the table. An object is scanned without a tree;
+ * the object is parsed only if a string has escapes or is longer than a name. Objects without a
+ * volume or without a node are ignored.
  *
  * One mutex guards the table and the fields below it. It is held for one object at a time.
  */
@@ -25,22 +25,27 @@
 #include "kube/kube_follow.h"
 #include "volume/context_keys.h"
 
-/* A stream that ends is opened again at once: so long it is only late. */
+/* A closed stream is reopened at once, so for this time the index is only late. */
 #define CLOSED_MS 5000
-/* Nothing has come for so long although not all attachments have been read. */
+/*
+ * The list counts as stalled if no object has arrived for this time before all attachments have
+ * been read.
+ */
 #define STALLED_MS 5000
-/* While others' attachments come, or answers, ours is waited for so much longer. */
+/*
+ * While other attachments or answers arrive, the own attachment is awaited longer by this factor.
+ */
 #define LIVELY_FACTOR 2
-/* So long a watch is waited for that has been late before. */
+/* How long a watch that was late before is awaited. */
 #define LATE_MS 200
 
 /*
  * A call that waits until all attachments have been read, or for the event of one attachment. Each
- * has a queue of its own, because one event concerns one call.
+ * has its own queue, because one event concerns one call.
  */
 struct index_waiter {
-	struct hash_link link; /* by uid, or by nothing: see waiter_hash() */
-	const char *uid;       /* of the attachment; NULL: all of them */
+	struct hash_link link; /* by uid, or unique: see waiter_hash() */
+	const char *uid;       /* uid of the attachment; NULL: all attachments */
 	struct wait_queue woken;
 };
 _Static_assert(offsetof(struct index_waiter, link) == 0, "waiters are cast");
@@ -50,14 +55,15 @@ struct attachment_index {
 	struct kube_follow *follow;
 	struct hash_key key; /* of the waiters' hashes */
 	pthread_mutex_t lock;
-	/* Under the lock. */
+	/* The fields below are guarded by the lock. */
 	struct attachment_table *table;
 	size_t read;         /* objects since the last KUBE_FOLLOW_BEGIN */
-	bool complete;       /* all were listed, the rest are changes */
-	bool refused;        /* to read or watch them; until it works */
-	int64_t received_at; /* when the last object came; monotonic ns */
-	int64_t wrote_at;    /* the last answer to a request of ours that made or showed one */
-	bool late;           /* the watch did not bring an attachment that is there */
+	bool complete;       /* all attachments were listed, so later events are changes */
+	bool refused;        /* listing or watching is refused; until it works again */
+	int64_t received_at; /* when the last object arrived; monotonic ns */
+	/* when a request of this driver that created or returned an attachment was last answered */
+	int64_t wrote_at;
+	bool late; /* the watch has failed to deliver an existing attachment in time */
 	struct hash_table waiters;
 };
 
@@ -84,15 +90,15 @@ bool attachment_fact_is_whole(const struct attachment_fact *f)
 	return *f->volume && *f->node && *f->name;
 }
 
-/* The texts of a fact, cut out of an object. */
+/* The fields of an attachment, cut out of the object's text. */
 struct cut_fact {
 	struct attachment_fact fact;
 	char volume[OBJECT_NAME_MAX + 1], node[OBJECT_NAME_MAX + 1], name[OBJECT_NAME_MAX + 1];
 	char uid[OBJECT_NAME_MAX + 1];
-	struct json *tree; /* owns the texts instead; NULL: it was not needed */
+	struct json *tree; /* if needed, owns the strings instead; NULL: not needed */
 };
 
-/* False: it takes a tree to read this. A value that is not there is "". */
+/* Returns false if a tree is needed to read the value. An absent value is "". */
 static bool cut_name(struct line_span value, char ret[OBJECT_NAME_MAX + 1])
 {
 	struct line_span text;
@@ -112,7 +118,7 @@ enum { NODE, VOLUME };
 enum { MANAGED_BY, LABEL };
 enum { STATUS = 2 };
 
-/* False: it takes a tree. */
+/* Returns false if a tree is needed. */
 static bool cut_object(const char *driver_name, struct line_span object, struct cut_fact *ret)
 {
 	struct kube_member top[] = {
@@ -196,7 +202,10 @@ static void apply_event(struct attachment_index *x, enum kube_follow_event event
 	if (event == KUBE_FOLLOW_DELETED) {
 		attachment_table_remove(x->table, f->volume, f->node, f->uid);
 	} else if (attachment_table_put(x->table, f, source)) {
-		/* One of ours, however late: all that is older has come, too. */
+		/*
+		 * An attachment of this driver, even a late one: all older events have arrived
+		 * before it.
+		 */
 		x->late = false;
 		wake_for(x, f->uid);
 	}
@@ -224,7 +233,7 @@ static void on_begin(struct attachment_index *x)
 	WITH_LOCK(&x->lock);
 	attachment_table_clear(x->table);
 	x->read = 0;
-	/* The stall begins to count here; a list that fails and begins again is no progress. */
+	/* The stall begins here, because a list that fails and restarts makes no progress. */
 	if (x->complete)
 		x->received_at = monotonic_ns();
 	x->complete = x->late = false;
@@ -291,8 +300,8 @@ struct attachment_index *attachment_index_free(struct attachment_index *x)
 /* ---- waiting ---- */
 
 /*
- * Who waits for all of them is sought by no hash. Thousands may: with one hash for all, each that
- * leaves would walk through the others.
+ * Returns the hash of a waiter. A waiter for all attachments is never looked up by hash. There may
+ * be thousands of them; if all had one hash, each that leaves would have to go through the others.
  */
 static uint64_t waiter_hash(const struct attachment_index *x, const struct index_waiter *w)
 {
@@ -305,7 +314,7 @@ static void waiter_enter_locked(struct attachment_index *x, struct index_waiter 
 	hash_table_add(&x->waiters, &w->link, waiter_hash(x, w));
 }
 
-/* Until `until` at the latest, and d. */
+/* Waits until `until` or d, whichever comes first. */
 static void waiter_wait_locked(struct attachment_index *x, struct index_waiter *w, int64_t until,
                                struct deadline d)
 {
@@ -315,11 +324,12 @@ static void waiter_wait_locked(struct attachment_index *x, struct index_waiter *
 	IGNORE_RESULT(wait_queue_wait(&w->woken, &x->lock, d));
 }
 
-/* How many have been read, and whether that is all. */
+/* The number of attachments read, and whether all have been read. */
 struct progress {
 	bool complete, unusable;
 	size_t read;
-	int64_t stalled_at; /* from then on nothing has come for so long that nothing may come */
+	/* when the list will count as stalled; monotonic ns */
+	int64_t stalled_at;
 };
 
 static struct progress progress_locked(struct attachment_index *x)
@@ -372,11 +382,11 @@ int attachment_index_ready(struct attachment_index *x, struct deadline d, struct
 }
 
 /*
- * Until when the watch is waited for. Events keep their order, so while those of others come, ours
- * is on its way. While other writes of ours are still being answered, the API server is in the
- * middle of a storm: with 1,000 attaches at once it sends no event and no answer for 2 s and more,
- * and lists would load it most. After one late event, and while the watch is refused, the wait is
- * LATE_MS.
+ * Returns when the wait for the watch is abandoned. Events keep their order, so while events of
+ * other attachments arrive, the awaited one is still on its way. While other writes of this driver
+ * are being answered, the API server is overloaded: with 1,000 attaches at once it sends no event
+ * and no answer for 2 s and more, and lists would add the most load. After one late event, and
+ * while the watch is refused, the wait is LATE_MS.
  */
 static int64_t patient_until(const struct attachment_index *x, int64_t asked_at)
 {
@@ -392,13 +402,15 @@ static int64_t patient_until(const struct attachment_index *x, int64_t asked_at)
 	return last + patience < most ? last + patience : most;
 }
 
-/* The attachment's sequence number, or ATTACHMENT_UNSEEN, and when to give the watch up. */
+/*
+ * The attachment's sequence number, or ATTACHMENT_UNSEEN, and when to stop waiting for the watch.
+ */
 struct probe {
 	uint32_t seq;
-	int64_t until; /* monotonic ns; 0: the watch is given up now */
+	int64_t until; /* monotonic ns; 0: stop waiting now */
 };
 
-/* A caller that gives up earlier proves nothing about the watch. */
+/* A caller that stops earlier proves nothing about the watch, which is then not marked late. */
 static struct probe probe_attachment_locked(struct attachment_index *x,
                                             const struct attachment_fact *f, int64_t asked_at,
                                             bool given_up)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which volume is attached to which node, without asking the API server: a table of all attachments
- * of the namespace (attachment_table.h), kept by following them (kube_follow.h) and corrected at
- * once by what this driver writes. Any thread; no I/O.
+ * The index of which volume is attached to which node. It is a table of all attachments of the
+ * namespace (attachment_table.h), kept up to date by a watch (kube_follow.h) and, at once, by this
+ * driver's own writes. Any thread; no I/O.
  *
- * The table follows the watch, so "yes" may be over by now, and is to be confirmed by a read. "No"
- * is as good as the watch is: attachment_index_ready() says when it is not to be used.
+ * "Attached" may be stale, because the table lags behind the API server, and has to be confirmed by
+ * a read. "Not attached" is as reliable as the watch; attachment_index_ready() tells when the index
+ * must not be used.
  */
 #pragma once
 
@@ -15,31 +16,35 @@
 
 struct attachment_index;
 
-/* What an attachment's object says; texts point into it. */
+/* Returns the fields of an attachment's object; the strings point into the object. */
 struct attachment_fact attachment_fact_of(const struct json *object, const char *driver_name);
-/* False: it names no volume or no node, so it is nobody's attachment. */
+/* Returns false if the attachment names no volume or no node, and so belongs to no volume. */
 bool attachment_fact_is_whole(const struct attachment_fact *f);
 
 /*
- * Begins to follow the attachments of the namespace. To be freed after the client, whose thread
- * passes its events to the index.
+ * Starts to follow the attachments of the namespace. Free the index after the client, whose thread
+ * passes events to the index.
  */
 struct attachment_index *attachment_index_new(struct kube *k, const char *ns,
                                               const char *driver_name);
 struct attachment_index *attachment_index_free(struct attachment_index *x); /* returns NULL */
 
-/* attachment_index_ready(): lists are to be used instead, the watch does not work. */
+/*
+ * Return value of attachment_index_ready(): the watch does not work, so lists have to be used
+ * instead.
+ */
 enum { INDEX_UNUSABLE = 1 };
 /*
- * Waits until all attachments have been read, or none came for some seconds. 0; INDEX_UNUSABLE; or
- * -1 when the time is over, with how many have been read so far.
+ * Waits until all attachments have been read, or until none has arrived for some seconds. Returns
+ * 0, INDEX_UNUSABLE, or -1 at the deadline; the error has the number of attachments read so far.
  */
 int attachment_index_ready(struct attachment_index *x, struct deadline d, struct err *err)
 	MUST_CHECK;
 
 /*
- * The same as of the table (attachment_table.h). False: all are being read anew at this moment, so
- * what is not found may be there.
+ * Like the functions of attachment_table.h. attachment_index_find() and attachment_index_is_on()
+ * return false while all attachments are being re-read, when an attachment that is not found may
+ * exist.
  */
 bool attachment_index_find(struct attachment_index *x, const char *volume, const char *except,
                            uint32_t than, size_t most, struct attachment_refs *ret);
@@ -51,16 +56,19 @@ bool attachment_index_uid(struct attachment_index *x, const char *volume, const 
 void attachment_index_drop(struct attachment_index *x, const char *volume,
                            const struct attachment_ref *p);
 
-/* Our POST was answered with 201: the attachment is there before its event comes. */
+/*
+ * Adds an attachment before its event arrives; call it when this driver's POST was answered with
+ * 201.
+ */
 void attachment_index_made(struct attachment_index *x, const struct attachment_fact *f);
-/* The attachment of this uid has been seen to be gone. */
+/* Records that the attachment with this uid was deleted. */
 void attachment_index_gone(struct attachment_index *x, const char *volume, const char *node,
                            const char *uid);
 /*
- * Waits for the first event of this attachment; after it the index has all older attachments. Gives
- * up when neither an event nor an answer has brought an attachment for INDEX_PATIENCE_MS, and after
- * twice that time at the latest. Returns the attachment's sequence number; ATTACHMENT_UNSEEN: the
- * event did not come, and the index must not be used until such an event comes.
+ * Waits for the first event of this attachment; after that event the index has all older
+ * attachments. Gives up when no event and no answer with an attachment has arrived for
+ * INDEX_PATIENCE_MS, and always after twice that time. Returns the attachment's sequence number;
+ * ATTACHMENT_UNSEEN: the event did not arrive, and the index must not be used until it does.
  */
 #define INDEX_PATIENCE_MS 5000
 uint32_t attachment_index_await(struct attachment_index *x, const char *volume, const char *node,

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One list of a kind at a time, shared by all who wait for it. Without that, forty calls would be
- * forty walks of the API server through all attachments, and those beside 50,000 of the Go plugin
- * forty times these, at the very moment when its watch does not work.
+ * Only one list of a kind runs at a time, and all calls that wait for it share the result.
+ * Otherwise forty calls would make the API server search all attachments forty times, including
+ * 50,000 of the Go plugin, just when its watch does not work.
  *
- * A call takes no list that began before it did: what was made in between would be missing. So who
- * comes during one waits for the next. Calls stand in a queue. The first one in it reads, for
- * itself and for those behind it, as many as one selector has room for; they leave the queue with
- * the answer, and the next one reads. A call whose list failed leaves alone, since nobody knows why
- * it was refused.
+ * A call never uses a list that began before the call, because attachments created in between would
+ * be missing. So calls that arrive during a list wait for the next list. Calls wait in a queue. The
+ * first call reads for itself and for as many of the following calls as fit into one selector; all
+ * of these leave the queue with the answer, and the next call reads. If the list fails, only the
+ * call that sent it leaves with the error, because it is unknown whether the other calls would also
+ * fail.
  */
 #include "controller/attachment_lists.h"
 
@@ -22,28 +23,30 @@
 #include "controller/attachment_selector.h"
 #include "dpf/dpu_attachment.h"
 
-/* A list that has ended. */
+/* A completed list. */
 struct listed {
 	struct attachment_table *table;
 	unsigned users; /* under the queue's lock */
 };
 
-/* A call in the queue, woken alone: what happens concerns some of them. */
+/*
+ * A call in the queue. It is woken individually, because an event concerns only some of the calls.
+ */
 struct list_caller {
 	struct list_caller *next, *prev;
-	const char *name; /* of its volume or node */
+	const char *name; /* the name of the call's volume or node */
 	/* Under the queue's lock. */
-	bool turn;          /* it reads, or is to begin */
-	bool in_list;       /* the list that is being read is for it, too */
-	struct listed *got; /* its answer: it has left the queue */
+	bool turn;          /* the call reads, or has to begin to read */
+	bool in_list;       /* the current list includes the call's name */
+	struct listed *got; /* the answer, if the call has left the queue with one */
 	struct wait_queue woken;
 };
 
-/* Of one kind. If a call is in the queue, the first one has its turn. */
+/* The queue for one kind of list. If it is not empty, the first call has the turn. */
 struct list_queue {
 	enum attachment_listed which;
 	pthread_mutex_t lock;
-	/* Under the lock. */
+	/* Guarded by the lock. */
 	struct list_caller *first, *last;
 	unsigned n;
 };
@@ -99,7 +102,7 @@ static int put_item(void *arg, const struct json *item, struct err *err)
 	return 0;
 }
 
-/* NULL: *err says why not. */
+/* Returns NULL with the reason in *err. */
 static struct attachment_table *list_into_table(const struct controller *c, const char *selector,
                                                 struct deadline d, struct err *err)
 {
@@ -130,7 +133,7 @@ static void remove_locked(struct list_queue *q, struct list_caller *x)
 	q->n--;
 }
 
-/* To the first one that is left. */
+/* Passes the turn to the first remaining call. */
 static void hand_on_locked(struct list_queue *q)
 {
 	assert_locked(&q->lock);
@@ -150,7 +153,10 @@ static void let_go_locked(struct list_queue *q, struct listed *x)
 	free(x);
 }
 
-/* Who is in the list that begins now: the one that reads, and those behind it. */
+/*
+ * Selects the calls for which the list that begins now reads: the reading call, and calls behind
+ * it.
+ */
 static void choose_callers(struct list_queue *q, struct attachment_selector *selector)
 {
 	WITH_LOCK(&q->lock);
@@ -173,7 +179,10 @@ static void answer_locked(struct list_queue *q, struct attachment_table *table)
 	}
 }
 
-/* Returns with its answer, or with *err; it has left the queue. */
+/*
+ * Reads the list for all selected calls. Returns with the answer or with *err, after the calling
+ * call has left the queue.
+ */
 static int read_for_all(struct list_queue *q, struct list_caller *me, const struct controller *c,
                         struct deadline d, struct err *err)
 {
@@ -200,7 +209,10 @@ static int read_for_all(struct list_queue *q, struct list_caller *me, const stru
 
 enum next { HAS_IT, READ, LEAVE };
 
-/* LEAVE: it has left the queue. It was not the first one, so the turn stays where it is. */
+/*
+ * Waits for the call's turn. Returns LEAVE if the call has left the queue without an answer; it was
+ * not the first one, so the turn is unchanged.
+ */
 static enum next wait_for_turn(struct list_queue *q, struct list_caller *me, struct deadline d)
 {
 	WITH_LOCK(&q->lock);
@@ -224,11 +236,12 @@ static int refuse_listing(struct list_queue *q, const struct controller *c, stru
 	               c->namespace,
 	               q->which == ATTACHMENTS_ON_NODE
 	                       ? ""
-	                       : ", since they cannot be watched: the driver's log says why",
+	                       : " because they cannot be watched: the driver's log has the "
+	                         "reason",
 	               q->n);
 }
 
-/* NULL: *err says why not. */
+/* Returns NULL with the reason in *err. */
 static struct listed *obtain_listed(struct list_queue *q, const char *name,
                                     const struct controller *c, struct deadline d, struct err *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of attachments, for calls that may not use the index. Each kind is read page by page into a
- * table, by one call at a time and for all that wait: calls that come meanwhile share the next
- * list, which asks for the volumes or nodes of all of them. Any thread.
+ * Lists of attachments, for calls that must not use the index. For each kind of list, one call at a
+ * time reads the pages into a table, on behalf of all waiting calls. Calls that arrive during a
+ * list share the next list, which selects the volumes or nodes of all these calls. Any thread.
  */
 #pragma once
 
@@ -20,16 +20,16 @@ struct attachment_lists;
 
 struct attachment_lists *attachment_lists_new(void);
 struct attachment_lists *attachment_lists_free(
-	struct attachment_lists *l); /* no call may be in it; returns NULL */
+	struct attachment_lists *l); /* no call may be in progress; returns NULL */
 
-/* How many calls are in it now for that kind, with the one that reads. */
+/* Returns the number of calls that wait for a list of that kind, including the call that reads. */
 unsigned attachment_lists_callers(struct attachment_lists *l, enum attachment_listed which);
 
 /*
- * Calls `ask` once with a table that was read after this function was called. It has all
- * attachments with the label of the volume or node of that name (ignored for those without labels),
- * and perhaps others. l NULL: the call reads for itself. -1: the attachments cannot be listed, or
- * the time is over.
+ * Calls `ask` once with a table that was read after this function was called. The table has all
+ * attachments with the label of the volume or node `name` (ignored for ATTACHMENTS_UNLABELLED), and
+ * possibly others. If `l` is NULL, the call reads its own list. Returns -1 if the attachments
+ * cannot be listed, or if the deadline has passed.
  */
 int attachment_lists_ask(struct attachment_lists *l, const struct controller *c,
                          enum attachment_listed which, const char *name, struct deadline d,

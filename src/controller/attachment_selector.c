@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A selector for many asks the API server once what each of them would have asked. Selectors are
- * not indexed there: each list is a walk through all attachments, however few are selected.
+ * One selector for many names replaces one request per name. The API server has no index for
+ * selectors, so each list searches all attachments, however few are selected.
  */
 #include "controller/attachment_selector.h"
 
@@ -12,11 +12,11 @@
 #include "volume/context_keys.h"
 
 /*
- * Bytes of the names, as the address has them. Proxies in front of API servers take lines of 8 KB.
- * That is 140 names of provisioned volumes.
+ * Maximum size of the names, as encoded in a URL. Proxies in front of API servers accept lines of 8
+ * KB. This suffices for 140 names of provisioned volumes.
  */
 #define NAMES_MAX 6000
-/* A comma of the address, "%2C". */
+/* A comma in a URL, "%2C". */
 #define COMMA_BYTES 3
 #define TEXT_MAX (NAMES_MAX + 500)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The label selector of one list of attachments, for as many calls as an address has room for. */
+/* The label selector of one list of attachments, for as many calls as fit into a URL. */
 #pragma once
 
 #include "common/cleanup.h"
@@ -8,7 +8,7 @@
 
 struct attachment_selector {
 	enum attachment_listed which;
-	size_t name_bytes; /* as an address has them */
+	size_t name_bytes; /* in the encoding of a URL */
 	struct str text;
 };
 
@@ -18,9 +18,11 @@ void attachment_selector_clear(struct attachment_selector *s);
 DEFINE_AUTO_VALUE(struct attachment_selector, attachment_selector_clear);
 
 /*
- * One more volume or node; without labels there is room for any. False: there is no room, and
- * nothing was added. The first one has room.
+ * Adds a volume or node; a selector for attachments without labels takes any number. Returns false
+ * if the name does not fit; nothing was added then. The first name always fits.
  */
 bool attachment_selector_add(struct attachment_selector *s, const char *name);
-/* Nothing is added behind this. The text lives as long as s. */
+/*
+ * Ends the selector and returns its text, which lives as long as `s`. Add nothing after this call.
+ */
 const char *attachment_selector_end(struct attachment_selector *s);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is known of attachments, over their entries (attachment_entries.h), the names of their nodes
- * (node_table.h), and lists of the names that are not made of node and volume.
+ * The attachments, stored in entries (attachment_entries.h), the names of their nodes
+ * (node_table.h), and lists of the names that are not derived from node and volume.
  *
- * Hashes stand for volumes. Two volumes of one 64-bit hash would show as attached where the other
- * is, which a read of the attachment refutes. The hash has a random key, so that nobody can choose
- * such names. Much of an entry is the attachment's uid: with it a DELETE can say which object it
- * means, without a read before.
+ * Volumes are stored as hashes. If two volumes had the same 64-bit hash, each would appear attached
+ * to the other's nodes, which a read of the attachment disproves. The hash has a random key, so
+ * such names cannot be chosen. Much of an entry is the attachment's uid, which lets a DELETE name
+ * the exact object without a previous read.
  */
 #include "controller/attachment_table.h"
 
@@ -23,22 +23,24 @@
 #include "controller/attachment_entries.h"
 #include "controller/names.h"
 
-/* uids that are remembered of those that have gone: more than go while a request is answered */
+/*
+ * number of remembered uids of deleted attachments; fewer are deleted while a request is answered
+ */
 #define RECENT 256
 
 enum {
 	IS_USED = 1,
 	IS_OURS = 2,
 	IS_LABELLED = 4,
-	IS_SEEN = 8,   /* by the watch */
-	HAS_NAME = 16, /* of its own, in the lists */
+	IS_SEEN = 8,   /* the watch has delivered it */
+	HAS_NAME = 16, /* has its own name, in the lists */
 	IS_ATTACHED = 32,
-	HAS_WHOLE_UID = 64, /* not its hash */
+	HAS_WHOLE_UID = 64, /* the uid is stored, not its hash */
 	FLAGS = 127,
 };
 
 struct own_name {
-	struct hash_link link; /* its hash says the volume, too: see hash_of_own() */
+	struct hash_link link; /* by a hash that includes the volume: see hash_of_own() */
 	struct attachment_uid uid;
 	char name[];
 };
@@ -46,14 +48,14 @@ _Static_assert(offsetof(struct own_name, link) == 0, "names are cast");
 
 struct attachment_table {
 	struct hash_key key;
-	uint32_t seq; /* the last one given */
+	uint32_t seq; /* the last sequence number given */
 
 	struct attachment_entries entries;
 	struct node_table nodes;
 
-	struct hash_table names; /* that are not made of node and volume */
+	struct hash_table names; /* names that are not derived from node and volume */
 
-	struct attachment_uid gone[RECENT]; /* a ring */
+	struct attachment_uid gone[RECENT]; /* a ring buffer */
 	unsigned n_gone;
 };
 
@@ -112,7 +114,7 @@ static uint64_t hash_of(const struct attachment_table *t, const char *text)
 
 /* ---- counts ---- */
 
-/* The entry counts for its node, or no longer does. */
+/* Adds the entry to the counts of its node, or removes it from them. */
 static void count_entry(struct attachment_table *t, const struct attachment_entry *e, uint32_t by)
 {
 	struct node_table_entry *node = t->nodes.v[e->node];
@@ -137,7 +139,7 @@ static struct attachment_uid uid_of(const struct attachment_table *t, const char
 
 /* ---- names ---- */
 
-/* Of two with one uid it differs if their volumes do. */
+/* Two entries with one uid have different hashes if their volumes differ. */
 static uint64_t hash_of_own(uint64_t volume, struct attachment_uid uid)
 {
 	return volume ^ uid.w[0];
@@ -237,7 +239,10 @@ static void set_flag(struct attachment_entry *e, unsigned flag, bool on)
 	e->flags = (on ? e->flags | flag : e->flags & ~flag) & FLAGS;
 }
 
-/* An answer may be read after the event of the same object's end, which no later event repeats. */
+/*
+ * Returns true if the uid is known to be deleted. An answer may be read after the event of the same
+ * object's deletion, which no later event repeats.
+ */
 static bool uid_is_gone(const struct attachment_table *t, struct attachment_uid uid)
 {
 	for (unsigned i = 0; i < RECENT && i < t->n_gone; i++)
@@ -317,7 +322,7 @@ uint32_t attachment_table_seq(const struct attachment_table *t, const char *volu
 	return seq_of(find_by_names(t, volume, node, uid_of(t, uid)));
 }
 
-/* The numbers go round after four thousand million attachments: compared are their distances. */
+/* The numbers wrap around after 4 billion attachments, so their distances are compared. */
 bool attachment_is_older(uint32_t a, uint32_t b)
 {
 	if (a == ATTACHMENT_UNSEEN || (b == 0 && a != 0))
@@ -387,7 +392,7 @@ struct candidates {
 	size_t n, most;
 };
 
-/* One that comes when there are enough takes the place of the last one in order, or is none. */
+/* Adds a candidate. If the list is full, it replaces the last one in order, or is dropped. */
 static void add_candidate(struct candidates *s, struct candidate one)
 {
 	struct candidate *last = s->v;
@@ -404,7 +409,7 @@ static void add_candidate(struct candidates *s, struct candidate one)
 		*last = one;
 }
 
-/* In their nodes' order, which is that of a list, too. */
+/* Adds the candidates in the order of their nodes, which is also the order of a list. */
 static void add_refs(const struct attachment_table *t, const char *volume, struct candidates *s,
                      struct attachment_refs *ret)
 {

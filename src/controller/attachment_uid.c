@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A uid as a number of 128 bits, and its text. */
+/* Converts a uid between a number of 128 bits and its text. */
 #include "controller/attachment_uid.h"
 
 #include <inttypes.h>

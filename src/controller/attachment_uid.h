@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The uid of an attachment in 16 bytes: an API server's are UUIDs, 36 characters of text. */
+/*
+ * The uid of an attachment in 16 bytes. An API server generates UUIDs, whose text has 36
+ * characters.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -13,8 +16,9 @@ struct attachment_uid {
 
 bool attachment_uid_same(struct attachment_uid a, struct attachment_uid b);
 /*
- * "01234567-89ab-cdef-0123-456789abcdef", in lower case as an API server writes it, so that it is
- * printed as it was read. False: the text has another form, and *ret is of no use.
+ * Parses "01234567-89ab-cdef-0123-456789abcdef", only in lower case as an API server writes it, so
+ * that printing the uid gives the same text. Returns false if the text has another format; *ret is
+ * then undefined.
  */
 bool attachment_uid_read(const char *text, struct attachment_uid *ret);
 void attachment_uid_print(struct attachment_uid uid, char ret[ATTACHMENT_UID_MAX + 1]);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding attachments. The index answers from memory; what it says that there is, is read once more
- * before anything is refused for it, and what that read refutes is dropped from the index.
+ * Finds attachments. The index answers without a request. Before a call is refused because of an
+ * entry, the attachment is re-read, and an entry that the read disproves is dropped from the index.
  *
- * Without the index they are listed. The API has no selector for spec fields, so ours carry labels.
- * Attachments by the Go plugin or by hand have none; they are listed with "!label", all of them.
- * One call lists for all that ask at that time (attachment_lists.h). A label only finds an
- * attachment; its spec decides what it is.
+ * Without the index, attachments are listed. Because the API has no selector for spec fields, the
+ * driver's own attachments carry labels. Attachments created by the Go plugin or by hand have no
+ * labels; all of them are listed with "!label". One call lists for all calls that wait at that time
+ * (attachment_lists.h). A label only finds an attachment; the attachment's spec determines its
+ * volume and node.
  */
 #include "controller/attachments.h"
 
@@ -33,16 +34,19 @@ void attachment_label(const struct controller *c, struct json *object, const cha
 
 typedef int each_fn(void *arg, const struct json *item, struct err *err);
 
-/* attachment_index_ready(), also where there is none. */
+/* Like attachment_index_ready(), for a driver with or without an index. */
 static int index_ready(const struct controller *c, struct deadline d, struct err *err)
 {
 	return c->attachments ? attachment_index_ready(c->attachments, d, err) : INDEX_UNUSABLE;
 }
 
-/* What reading an attachment says of what the index says: 0, REFUTED, or -1. */
+/* Results of reading an attachment that the index has: 0, REFUTED, or -1. */
 enum { REFUTED = 1 };
 
-/* What has been read may be the same volume on another node: the index learns that first. */
+/*
+ * Reads the attachment. Its name may now belong to the same volume on another node; the index is
+ * then updated first.
+ */
 static int read_ref(const struct controller *c, const char *volume, const struct attachment_ref *p,
                     struct deadline d, struct json **ret, struct err *err)
 {
@@ -71,7 +75,7 @@ static int each_ref(const struct controller *c, const char *volume, const struct
 		struct json *item AUTO(json_free) = NULL;
 		int rc = read_ref(c, volume, &p->v[i], d, &item, err);
 
-		/* fn checks which volume and node it has now. */
+		/* fn checks its current volume and node. */
 		if (rc == 0 || (rc == REFUTED && item))
 			rc = fn(arg, item, err);
 		else if (rc == REFUTED)
@@ -82,7 +86,7 @@ static int each_ref(const struct controller *c, const char *volume, const struct
 	return 0;
 }
 
-/* Besides 0 and -1: all are being read anew, and the index is to be asked again when they are. */
+/* An additional result: all attachments are being re-read; retry with the index after that. */
 enum { NOT_READY = 2 };
 
 static int each_of_index(const struct controller *c, const char *volume, each_fn *fn, void *arg,
@@ -95,7 +99,7 @@ static int each_of_index(const struct controller *c, const char *volume, each_fn
 	return each_ref(c, volume, &p, fn, arg, d, err) < 0 ? -1 : 0;
 }
 
-/* Where the attachments of one volume are, as lists say. */
+/* The attachments of one volume that lists have found. */
 struct listed_refs {
 	const char *volume;
 	struct attachment_refs refs;
@@ -140,7 +144,7 @@ int attachments_each(const struct controller *c, const char *volume, each_fn *fn
 	return rc;
 }
 
-/* Adds the attachments of the volume that a list has. */
+/* Adds the attachments of the volume that a list contains. */
 static void scan_volume(void *arg, const struct attachment_table *t)
 {
 	struct attachment_scan *scan = arg;
@@ -157,8 +161,8 @@ static void scan_volume(void *arg, const struct attachment_table *t)
 }
 
 /*
- * Only this driver's attachments count: others may use functions that are not in its limit. Those
- * with labels are counted by attachments_count().
+ * Counts only this driver's attachments, because others may use functions that are not in its
+ * limit. Attachments with labels are counted by attachments_count().
  */
 static void scan_unlabelled(void *arg, const struct attachment_table *t)
 {
@@ -188,7 +192,7 @@ static int scan_lists(const struct controller *c, struct deadline d, struct atta
 	return 0;
 }
 
-/* Reads one after the other until one is there. */
+/* Reads the attachments one by one until one exists. */
 static int confirm_elsewhere(const struct controller *c, struct deadline d,
                              struct attachment_scan *scan, struct err *err)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting until an object is ready, and until it is gone, over kube_wait. The newest state is kept,
- * because a wait that times out says what was missing in it; while nothing comes it is kept as
- * text, a tenth of the tree. A struct await is on its caller's stack and used by that thread only.
- * It is small: thousands of calls may wait at the same time, each with its stack.
+ * Waits until an object is ready, or until it is deleted, through kube_wait. The newest state is
+ * kept, because a timeout names the unmet condition; while no events arrive, the state is kept as
+ * text, a tenth of the tree's size. A struct await is on its caller's stack and used only by that
+ * thread. The struct is small, because thousands of calls may wait at the same time, each with its
+ * own stack.
  */
 #include "controller/await.h"
 
@@ -20,11 +21,15 @@
 #include "common/metric.h"
 #include "common/running.h"
 #include "common/thread.h"
+#include "controller/object_events.h"
 
-/* A POST whose answer is lost is repeated over 1.5 s; after that the sidecar may retry the call. */
+/* A POST whose answer is lost is repeated for 1.5 s; after that the sidecar may retry the call. */
 #define POST_RETRIES 4
 #define POST_PAUSE_MS 100
-/* An object that may not be watched is read so many times, over 3.2 s. */
+/* An object that may not be watched is read this many times, over 3.2 s. */
+/* time limit for reading an object's Events after the deadline of its wait */
+#define EVENTS_MS 2000
+#define UNDO_MS 5000 /* further time limit for removing an object before a final code */
 #define POLLS 7
 #define POLL_PAUSE_MS 50
 
@@ -37,7 +42,7 @@ FRAME_OF_ITS_OWN static char *ref_of(const struct controller *c, const struct ku
 	return xstrdup(ref);
 }
 
-/* For the log and /metrics: what is waited for now, as the last state says. */
+/* Sets, for the log and /metrics, the condition that the last state does not meet. */
 FRAME_OF_ITS_OWN static void announce_wait(struct await *a)
 {
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
@@ -57,7 +62,10 @@ FRAME_OF_ITS_OWN static void announce_wait(struct await *a)
 		a->span = metric_begin(METRIC_WAITS, LABELS(a->kind->plural, word));
 }
 
-/* A tenth of the tree. Most states are soon followed by another one: then it is not worth it. */
+/*
+ * Converts the last state to text, which needs a tenth of the tree's memory. Called only after a
+ * pause, because most states are soon followed by another one.
+ */
 static void keep_as_text(void *arg)
 {
 	struct await *a = arg;
@@ -123,9 +131,9 @@ int await_wrap(struct await *a, struct err *err)
 /* ---- states ---- */
 
 /*
- * kube_create() says final codes only when nothing was done by it. What an earlier attempt has done
- * whose answer did not come is not known: it may even be carried out after a read has found
- * nothing.
+ * Recodes the error of a POST. kube_create() returns final codes only if it has changed nothing,
+ * but the effect of an earlier attempt without an answer is unknown: that attempt may be executed
+ * even after a read that found nothing.
  */
 static int refuse_perhaps_created(struct err *err)
 {
@@ -170,8 +178,33 @@ static bool same_uid(const struct json *object, const char *uid)
 	return str_eq(json_str(object, "metadata.uid"), uid);
 }
 
-/* The error of a wait that could not go on: what was waited for, then why the object is not so. */
-static int refuse_given_up(struct await *a, const char *goal, const char *why, struct err *err)
+/*
+ * After the deadline, adds the cause in the object's Events to `why`. Returns true if the Event, or
+ * a condition with the reason Error (after which DPF retries), reports that storage or a quota is
+ * exhausted. The call then has a few more seconds for its last steps before the answer.
+ */
+static bool explain_deadline(struct await *a, struct str *why)
+{
+	struct deadline d = deadline_in_ms(EVENTS_MS);
+	struct condition c;
+	bool exhausted;
+
+	d.cancel = a->d.cancel;
+	if (!a->last)
+		return false;
+	exhausted = object_events_describe(a->c, a->last, d, why);
+	exhausted |= condition_reason(a->last, REASON_ERROR, &c) && speaks_of_exhaustion(c.message);
+	if (!exhausted || a->for_its_end)
+		return false;
+	a->d.at = deadline_in_ms(UNDO_MS).at;
+	return true;
+}
+
+/*
+ * Sets the error of a wait that cannot continue: the awaited state, then why the object has not
+ * reached it.
+ */
+static int refuse_given_up(struct await *a, const char *goal, struct str *why, struct err *err)
 {
 	enum err_code code = err->code;
 
@@ -180,17 +213,25 @@ static int refuse_given_up(struct await *a, const char *goal, const char *why, s
 		return err_wrap(err, "waiting for %s", a->ref);
 	}
 	err_clear(err);
-	return err_set(err, code, "%s: %s %s%s%s", goal, a->ref, why, a->watch_error ? "; " : "",
-	               a->watch_error ? a->watch_error : "");
+	if (code == ERR_DEADLINE && explain_deadline(a, why)) {
+		code = ERR_EXHAUSTED;
+		keep_reason(a, xasprintf("it %s", why->ptr));
+	}
+	return err_set(err, code, "%s: %s %s%s%s", goal, a->ref, why->ptr,
+	               a->watch_error ? "; " : "", a->watch_error ? a->watch_error : "");
 }
 
 /*
- * GONE: there is no object of the name, or none with the uid that the wait is about. REPLACED: an
- * event or a read brought one with another uid. In an event that may be older than ours, and late.
+ * GONE: the object does not exist, or does not have the uid that the wait is about. REPLACED: an
+ * event or a read returned an object with another uid. If it was a late event, that object may be
+ * older than the awaited one.
  */
 enum { GONE = KUBE_ABSENT, REPLACED = KUBE_REPLACED };
 
-/* 0: the object is there, and a->last. GONE. REPLACED: one with another uid is there. */
+/*
+ * Reads the object. Returns 0 if it exists (then it is in a->last), GONE, or REPLACED if an object
+ * with another uid exists.
+ */
 static int confirm_gone(struct await *a, const char *uid, struct err *err)
 {
 	struct json *now = NULL;
@@ -215,7 +256,7 @@ FRAME_OF_ITS_OWN static void ask_watch_error(struct await *a)
 	a->watch_error = *text ? xstrdup(text) : NULL;
 }
 
-/* What json_print() has made of a tree is one again. */
+/* The output of json_print() is always valid JSON. */
 FRAME_OF_ITS_OWN static void keep_as_tree(struct await *a)
 {
 	struct err impossible = ERR_INIT;
@@ -246,7 +287,7 @@ static const char *end_word(const struct await *a, int rc, const struct err *err
 	return a->unwatchable ? "unwatchable" : "failed";
 }
 
-/* Returns rc. */
+/* Ends the wait and returns rc. */
 static int end_wait(struct await *a, int rc, const struct err *err)
 {
 	running_waits(NULL);
@@ -256,7 +297,10 @@ static int end_wait(struct await *a, int rc, const struct err *err)
 	return rc;
 }
 
-/* Waits for the next state of the object with that uid, which becomes a->last; GONE; REPLACED. */
+/*
+ * Waits for the next state of the object with that uid, which becomes a->last. Returns 0, GONE,
+ * REPLACED, or -1.
+ */
 static int await_next_state(struct await *a, const char *uid, struct err *err)
 {
 	struct json *next = NULL;
@@ -277,7 +321,7 @@ static int await_next_state(struct await *a, const char *uid, struct err *err)
 	return 0;
 }
 
-/* The text of an await_readiness follows the object's name: "... is being deleted". */
+/* Adds the object's name in front of the error of an await_readiness: "... is being deleted". */
 static int refuse_by_readiness(struct await *a, struct err *err)
 {
 	struct err words = *err;
@@ -296,7 +340,10 @@ const char *object_uid(const struct json *object, const char *ref, struct err *e
 	return NULL;
 }
 
-/* `readiness` describes what is missing only now: most states are soon followed by another one. */
+/*
+ * Calls `readiness` again to describe the unmet condition, which is not done earlier, because most
+ * states are soon followed by another one.
+ */
 static int refuse_unready(struct await *a, const char *goal, await_readiness *readiness, void *arg,
                           struct err *err)
 {
@@ -304,10 +351,13 @@ static int refuse_unready(struct await *a, const char *goal, await_readiness *re
 	struct err ignored = ERR_INIT;
 
 	IGNORE_RESULT(readiness(arg, a->last, &why, &ignored));
-	return refuse_given_up(a, goal, why.ptr, err);
+	return refuse_given_up(a, goal, &why, err);
 }
 
-/* Events of another object of the name, and of the state `first`, do not end the wait. */
+/*
+ * Makes sure that events of another object of the name, and of the state `first`, do not end the
+ * wait.
+ */
 static void expect_event(struct await *a, const struct json *first)
 {
 	kube_wait_expect(a->wait, json_str(first, "metadata.uid"));
@@ -349,7 +399,7 @@ static int wait_ready(struct await *a, struct json *first, const char *goal,
 		if (rc < 0)
 			return refuse_unready(a, goal, readiness, arg, err);
 		if (rc == GONE || rc == REPLACED)
-			return err_set(err, ERR_ABORTED, "%s was deleted while it was waited for",
+			return err_set(err, ERR_ABORTED, "%s was deleted during the wait for it",
 			               a->ref);
 	}
 }
@@ -363,13 +413,13 @@ int await_ready(struct await *a, struct json *first, const char *goal, await_rea
 
 static void why_still_there(const struct await *a, struct str *why)
 {
-	str_add(why, "is still there");
+	str_add(why, "still exists");
 	if (a->last)
 		state_describe(a->last, "", why);
 }
 
 /*
- * Without permission to watch there are no events, but reading may be allowed: reads the object a
+ * Without permission to watch there are no events, but reading may be permitted. Reads the object a
  * few times, with growing pauses.
  */
 static bool poll_until_gone(struct await *a, const char *uid)
@@ -388,10 +438,15 @@ static bool poll_until_gone(struct await *a, const char *uid)
 	return false;
 }
 
-/* What was asked for is that there is none of this name: the next call sees to the new one. */
+/*
+ * The call has to make sure that no object has this name, so it fails; the next call handles the
+ * new object.
+ */
 int await_refuse_replaced(const struct await *a, struct err *err)
 {
-	return err_set(err, ERR_ABORTED, "%s was made anew by somebody while it was deleted; retry",
+	return err_set(err, ERR_ABORTED,
+	               "%s was created again by another client during its "
+	               "deletion; retry",
 	               a->ref);
 }
 
@@ -418,8 +473,8 @@ static int wait_gone(struct await *a, const char *uid, const char *goal, struct 
 	if (rc == 0)
 		err_set(err, ERR_DEADLINE, "polled %d times", POLLS);
 	why_still_there(a, &why);
-	IGNORE_RESULT(refuse_given_up(a, goal, why.ptr, err));
-	/* Its deletion has begun, so no code may say that nothing has happened. */
+	IGNORE_RESULT(refuse_given_up(a, goal, &why, err));
+	/* The deletion has begun, so a final code would be wrong. */
 	return code_is_open(err->code) ? -1 : err_recode(err, ERR_UNAVAILABLE);
 }
 
@@ -429,7 +484,7 @@ int await_gone(struct await *a, const char *uid, const char *goal, struct err *e
 	return end_wait(a, wait_gone(a, uid, goal, err), err);
 }
 
-/* rc: what the DELETE of the object with that uid has returned. */
+/* Waits for the deletion. `rc` is the result of the DELETE of the object with that uid. */
 static int await_end(struct await *a, int rc, const char *uid, const char *goal, struct err *err)
 {
 	if (rc < 0)
@@ -450,7 +505,7 @@ static int delete_and_wait(struct await *a, const struct json *object, bool as_i
 
 	if (!uid)
 		return -1;
-	/* Before the DELETE, because its event may arrive before its answer. */
+	/* Before the DELETE, because the event may arrive before the DELETE's answer. */
 	kube_wait_expect(a->wait, uid);
 	if (json_at(object, "metadata.deletionTimestamp"))
 		rc = 0;
@@ -486,8 +541,8 @@ int await_settled(const struct await *a, struct err *err)
 	if (!kube_may_come(a->c->kube, a->kind, a->c->namespace, a->name))
 		return 0;
 	return err_set(err, ERR_UNAVAILABLE,
-	               "%s is not there now, but a request to make it had no answer, and the API "
-	               "server may still carry it out for half a minute; retry",
+	               "%s does not exist now, but a request to create it had no answer, and the "
+	               "API server may still execute it for half a minute; retry",
 	               a->ref);
 }
 
@@ -495,7 +550,7 @@ int await_failed(const struct json *object, struct err *err)
 {
 	struct condition c;
 
-	if (!condition_failure(object, &c))
+	if (!condition_reason(object, REASON_FAILURE, &c))
 		return 0;
 	return err_set(err, speaks_of_exhaustion(c.message) ? ERR_EXHAUSTED : ERR_UNAVAILABLE,
 	               "failed: %s=%s (Failure: %s)", c.type, c.status, c.message);

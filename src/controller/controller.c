@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all operations share: their deadline, how texts name an object, and what codes and failure
- * texts mean. Owns nothing; any thread.
+ * Shared by all operations: their deadline, the name of an object in messages, and the meaning of
+ * codes and failure messages. Owns nothing; any thread.
  */
 #include "controller/controller.h"
 
@@ -31,7 +31,12 @@ bool code_is_open(enum err_code code)
 	       code == ERR_ABORTED;
 }
 
-/* A dash joins words: "user-space" does not speak of space. */
+int open_error(struct err *err)
+{
+	return code_is_open(err->code) ? -1 : err_recode(err, ERR_UNAVAILABLE);
+}
+
+/* A dash is part of a word: "user-space" does not mention space. */
 static bool is_of_word(char c)
 {
 	return isalnum((unsigned char)c) || c == '-' || c == '_';
@@ -56,10 +61,11 @@ static bool has_any(const char *text, const char *const *words, size_t n)
 }
 
 /*
- * DPF's conditions have no field for it, so this is the one place where words of others decide. A
- * gRPC error that a vendor's plugin gave, and that was printed into the message, has a code. Other
- * texts have to say what is used up: "space" and "full" alone are said of logs and daemons too. To
- * miss one costs little, since UNAVAILABLE is retried as well; a wrong one ends a claim's try.
+ * DPF's conditions have no field for exhaustion, so this function has to interpret foreign
+ * messages; no other code does. A gRPC error of a vendor's plugin that was printed into the message
+ * contains a code. Other messages have to name the exhausted resource, because "space" and "full"
+ * on their own also occur in messages about logs and daemons. A missed message costs little,
+ * because UNAVAILABLE is also retried; a false match ends a claim's attempt.
  */
 bool speaks_of_exhaustion(const char *text)
 {
@@ -70,7 +76,10 @@ bool speaks_of_exhaustion(const char *text)
 		"quota exceeded",  "exceeded quota",      "exceeds quota",
 		"vendor full",     "no free function",    "resource exhausted",
 	};
-	/* What is said of queues and rates as well counts together with a word for storage. */
+	/*
+	 * Words that are also used for queues and rates count only in combination with a word for
+	 * storage.
+	 */
 	static const char *const of_anything[] = { "is full", "limit reached" };
 	static const char *const storage[] = { "pool", "storage", "vendor", "volumes" };
 	const char *code = strstr(text, rpc);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wire door of the controller: messages to plain structs and back, the checks for missing
- * fields in the Go plugin's order and words, the method table. Every request is checked here, and
- * no generated type goes further. Secrets are not read.
+ * The RPC handlers of the controller: the conversion of messages to plain structs and back, the
+ * checks for missing fields in the Go plugin's order and words, and the method table. Every request
+ * is checked here, and lower layers use no generated types. Secrets are not read.
  */
 #include "controller/controller_csi.h"
 
@@ -21,10 +21,12 @@
 #include "controller/validate.h"
 #include "controller/volume.h"
 
-/* Kinds of work, which take turns at the limit of requests. */
+/* Kinds of operations, between which the request limit alternates. */
 enum { WORK_OTHER, WORK_CREATE, WORK_DELETE, WORK_PUBLISH, WORK_UNPUBLISH };
 
-/* kind: of the volume, whose rules hold; NULL: only what is missing or malformed is an error. */
+/*
+ * `kind` is the function type whose rules apply; NULL: only missing or malformed fields are errors.
+ */
 static int caps_from_csi(Csi__V1__VolumeCapability **wire, size_t n, const enum emulation *kind,
                          struct arena *arena, struct volume_cap **ret, struct err *err)
 {
@@ -45,7 +47,7 @@ static int caps_from_csi(Csi__V1__VolumeCapability **wire, size_t n, const enum 
 
 /* ---- CreateVolume, DeleteVolume ---- */
 
-/* Without --topology the requirement is ignored: nobody was promised that it would be met. */
+/* Without --topology the requirement is ignored: the driver has not promised to meet it. */
 static int check_topology(const struct controller *c, struct rpc_call *call,
                           const Csi__V1__TopologyRequirement *wanted, struct err *err)
 {
@@ -141,8 +143,9 @@ static int delete_volume(void *self, struct rpc_call *call, const void *req,
 /* ---- ControllerPublish, Unpublish ---- */
 
 /*
- * The volume's kind is known once it has been read: volume_attach() applies its rules. What no kind
- * takes is refused here, as of NVMe.
+ * Reads the capability. The volume's kind is known only after the volume was read, so
+ * volume_attach() applies the rules of the kind. A capability that no kind accepts is refused here,
+ * with the error for NVMe.
  */
 static int read_attach_cap(const Csi__V1__VolumeCapability *wire, struct arena *arena,
                            struct volume_cap *ret, struct err *err)
@@ -310,8 +313,8 @@ static int get_controller_capabilities(void *self, struct rpc_call *call, const 
 /* ---- the table ---- */
 
 /*
- * What changes nothing takes no lock. ControllerGetCapabilities may have to ask the API server, so
- * it is none for the poller.
+ * Calls that change nothing take no lock. ControllerGetCapabilities may send a request to the API
+ * server, so it does not run on the poller.
  */
 static const struct rpc_method controller_methods[] = {
 	{ .name = "CreateVolume", .handler = create_volume, .key = create_key },

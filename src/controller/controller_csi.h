@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CSI's Controller service: the wire door of src/controller. */
+/* The RPC handlers of CSI's Controller service. */
 #pragma once
 
 #include "rpc/rpc.h"
 #include "controller/controller.h"
 
 /*
- * The service; controller and locks outlive it. Create and Delete of one volume take the same lock.
+ * Returns the service; `controller` and `locks` must outlive it. CreateVolume and DeleteVolume of
+ * one volume take the same lock.
  */
 struct rpc_service controller_service(struct controller *controller, struct keylock *locks);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Growing a volume: one PATCH of what is asked for, then the wait for the storage.
+ * Grows a volume: sends one PATCH of the requested size, then waits for the storage.
  *
- * The PATCH carries the resourceVersion of the state that was checked, so that a larger size which
- * somebody else has asked for meanwhile is never made smaller. It may be repeated, also when its
- * answer was lost: if it was carried out, the next one is a conflict, and the size is read again.
- * From the PATCH on no code is final. Owns nothing beyond a call.
+ * The PATCH carries the resourceVersion of the checked state, so that it never reduces a larger
+ * size which another client has requested in between. It may be repeated even if its answer was
+ * lost: if the first PATCH was executed, the next one gets a conflict, and the size is re-read.
+ * After the PATCH no code is final. Owns nothing beyond a call.
  */
 #include "controller/expand.h"
 
@@ -52,7 +52,7 @@ static int check_offered(struct controller *c, struct deadline d, struct err *er
 	               : 0;
 }
 
-/* The text follows the object's name. */
+/* The error message follows the object's name. */
 static int check_growth_limit(const struct dpu_volume *v, const struct volume_growth *r,
                               struct err *err)
 {
@@ -87,7 +87,7 @@ static struct json *growth_patch(const struct json *object, const struct dpu_vol
 
 	json_set_str(json_sub(patch, "metadata"), "resourceVersion",
 	             json_str(object, "metadata.resourceVersion"));
-	/* A limit of before that is too small now moves along. */
+	/* A limit from an earlier request that is too small is raised. */
 	dpu_volume_set_size(patch, r->required,
 	                    !v->limit || v->limit >= r->required ? 0
 	                    : r->limit                           ? r->limit
@@ -95,7 +95,10 @@ static struct json *growth_patch(const struct json *object, const struct dpu_vol
 	return patch;
 }
 
-/* Reads the volume and asks for the size, unless that was done before. *ret is its newest state. */
+/*
+ * Reads the volume and requests the size, unless the size was requested before. *ret is the newest
+ * state.
+ */
 static int request_growth(const struct volume_growth *r, struct await *a, struct json **ret,
                           struct err *err)
 {
@@ -113,7 +116,10 @@ static int request_growth(const struct volume_growth *r, struct await *a, struct
 		if (check_growing_volume(&v, r, err))
 			return -1;
 		if (v.requested < r->required) {
-			/* Without it a PATCH could make smaller what somebody has made larger. */
+			/*
+			 * Without a resourceVersion, a PATCH could reduce a size that another
+			 * client has raised.
+			 */
 			if (str_empty(json_str(object, "metadata.resourceVersion")))
 				return err_set(err, ERR_UNAVAILABLE,
 				               "%s: metadata.resourceVersion is missing", a->ref);
@@ -129,7 +135,7 @@ static int request_growth(const struct volume_growth *r, struct await *a, struct
 			*ret = TAKE(object);
 			return 0;
 		}
-		/* The state that was checked is not there any more, and the PATCH never comes. */
+		/* The checked state no longer exists, so the PATCH can never be executed. */
 		if (err->code != ERR_ABORTED || i == TRIES - 1)
 			return await_wrap(a, err);
 		err_clear(err);
@@ -139,7 +145,7 @@ static int request_growth(const struct volume_growth *r, struct await *a, struct
 	return err_set(err, ERR_NOT_FOUND, "volume not found: there is no %s", a->ref);
 }
 
-/* What an earlier call has asked for, whose PATCH had no answer, may still be carried out. */
+/* Refuses, because an earlier call's PATCH that had no answer may still be executed. */
 static int refuse_unproven(const struct await *a, struct err *err)
 {
 	if (code_is_open(err->code) ||
@@ -168,7 +174,7 @@ static int grown_readiness(void *arg, const struct json *object, struct str *why
 	if (w->v.capacity && w->v.capacity >= w->r->required)
 		return 0;
 	if (why) {
-		str_addf(why, "has %s, not yet %s (status.state.volumeInfo.capacity.storage)",
+		str_addf(why, "has %s, expected %s (status.state.volumeInfo.capacity.storage)",
 		         str_bytes((uint64_t)w->v.capacity, have),
 		         str_bytes((uint64_t)w->r->required, want));
 		state_describe(object, "", why);
@@ -195,7 +201,7 @@ static int wait_grown(const struct volume_growth *r, struct await *a, struct jso
 
 /* ---- the call ---- */
 
-/* A share is as large as its server says, and raw block has nothing on it that could grow. */
+/* A share's size is set by its server, and a raw block volume has no filesystem to grow. */
 static bool node_grows(const struct dpu_volume *v, const struct volume_growth *r)
 {
 	const char *type = provenance_get(v, ANNOTATION_ACCESS_TYPE);
@@ -217,7 +223,7 @@ int volume_expand(struct controller *c, const struct volume_growth *r, struct de
 	if (check_offered(c, d, err) || check_growth_range(r, err))
 		return -1;
 	d = controller_deadline(c, d);
-	/* No object can have another name. */
+	/* Not a valid object name. */
 	if (!dns1123_subdomain(r->volume))
 		return err_set(err, ERR_NOT_FOUND, "volume not found: there is no DPUVolume %s/%s",
 		               c->namespace, r->volume);

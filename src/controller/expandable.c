@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the schema of DPUVolumes once per process. Callers that ask at the same time each read it,
- * without a lock: that is three small requests at the start of the sidecars. Owns nothing; what is
- * known is in struct controller.
+ * Reads the schema of DPUVolumes once per process. Concurrent callers each read the schema, without
+ * a lock; this is three small requests when the sidecars start. Owns nothing; the result is in
+ * struct controller.
  */
 #include "controller/expandable.h"
 
@@ -10,7 +10,7 @@
 #include "dpf/dpu_volume.h"
 #include "dpf/dpu_volume_schema.h"
 
-/* What c->expands is. */
+/* The values of c->expands. */
 enum { NOT_KNOWN, YES, NO };
 
 static int learn_expandable(struct controller *c, struct deadline d, struct err *err)
@@ -51,8 +51,9 @@ bool controller_expands(struct controller *c, struct deadline d)
 
 	if (rc < 0)
 		log_event(LOG_WARNING,
-		          "whether volumes can be expanded is not known, so it is not offered; a "
-		          "sidecar that needs it asks again when it is restarted",
+		          "could not determine whether volumes can be expanded, so expansion is "
+		          "not offered; a sidecar that needs it reads the capabilities again "
+		          "after its restart",
 		          "error", err.msg, NULL);
 	return rc == 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wire door of the calls that report volumes and change none: messages to plain structs and
- * back. No call takes a volume's lock.
+ * The RPC handlers that report volumes and change nothing. They convert messages to plain structs
+ * and back. None of them takes a volume's lock.
  */
 #include "controller/list_csi.h"
 
@@ -13,7 +13,8 @@
 #include "rpc/csi_wire.h"
 #include "volume/topology.h"
 
-#define SMALLER 4 /* a page that is too large is asked for with so many times fewer volumes */
+/* after a page that was too large, the number of volumes is divided by this */
+#define SMALLER 4
 
 void csi_set_volume_topology(const struct controller *c, struct rpc_call *call,
                              Csi__V1__Volume *volume)
@@ -67,7 +68,10 @@ static int fill_page(void *self, struct rpc_call *call, size_t most, const char 
 	return 0;
 }
 
-/* A page whose volumes have long contexts or many nodes is asked for with fewer of them. */
+/*
+ * If a page is too large, because its volumes have long contexts or many nodes, a page with fewer
+ * volumes is requested.
+ */
 int csi_list_volumes(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
                      struct err *err)
 {
@@ -126,7 +130,7 @@ int csi_get_volume_health(void *self, struct rpc_call *call, const void *req,
 
 		e->status = (Csi__V1__VolumeHealthErrorType)h.v[i].status;
 		e->reason = (char *)h.v[i].reason;
-		e->message = csi_shown(call, h.v[i].message);
+		e->message = csi_health_message(call, h.v[i].message);
 		r->health_statuses[r->n_health_statuses++] = e;
 	}
 	return 0;

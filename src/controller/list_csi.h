@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wire door of the controller's lists and health; rows of the table in controller_csi.c. */
+/*
+ * RPC handlers of the controller's lists and health. The table in controller_csi.c registers them.
+ */
 #pragma once
 
 #include "csi/csi.pb-c.h"
@@ -7,7 +9,10 @@
 #include "controller/controller.h"
 #include "rpc/rpc.h"
 
-/* Where it can be reached from, in every answer that has a volume; nothing without --topology. */
+/*
+ * Sets the topology of a volume, in every answer that has a volume. Does nothing without
+ * --topology.
+ */
 void csi_set_volume_topology(const struct controller *c, struct rpc_call *call,
                              Csi__V1__Volume *volume);
 int csi_list_volumes(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * "<form><check>.<body>". The check is of namespace and API token; it is no secret, since a
- * caller may read every page anyway, and it is the same in every driver, so that a list which one
- * driver has begun is gone on with by the next.
+ * "<form><check>.<body>". The checksum covers the namespace and the API server's token. It is not
+ * secret, because a caller may read every page anyway. All driver instances compute the same
+ * checksum, so that one instance can continue a list that another has begun.
  *
- * API servers write their token as base64url without padding, of printable text; the body is that
- * text then (form "t"), a quarter shorter. Nothing here looks into it. Any other token is the body
- * itself (form "r").
+ * API servers encode their token as base64url of printable text, without padding; the body is then
+ * the decoded text (form "t"), which is a quarter shorter and is not interpreted. Any other token
+ * is used as the body unchanged (form "r").
  */
 #include "controller/list_token.h"
 
@@ -38,7 +38,7 @@ static char *to_base64url(const char *text, struct arena *arena)
 	return ret;
 }
 
-/* NULL: it is not the base64url of printable ASCII. */
+/* Returns NULL if the text is not the base64url of printable ASCII. */
 static char *from_base64url(const char *coded, struct arena *arena)
 {
 	char *ret = arena_alloc(arena, strlen(coded) / 4 * 3 + 4);
@@ -91,7 +91,6 @@ const char *list_token_make(const char *ns, const char *api_token, struct arena 
 
 const char *list_token_read(const char *ns, const char *token, struct arena *arena)
 {
-	char check[CHECK_LEN + 1];
 	const char *api_token;
 
 	if (str_empty(token))
@@ -100,6 +99,5 @@ const char *list_token_read(const char *ns, const char *token, struct arena *are
 	    (token[0] != 't' && token[0] != 'r'))
 		return NULL;
 	api_token = token[0] == 't' ? to_base64url(token + HEAD_LEN, arena) : token + HEAD_LEN;
-	check_of(ns, api_token, check);
-	return memcmp(check, token + 1, CHECK_LEN) == 0 ? api_token : NULL;
+	return str_eq(list_token_make(ns, api_token, arena), token) ? api_token : NULL;
 }

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a page of a list begins, as callers carry it: the API server's own token with a check, so
- * that what is not ours is known without asking. Pure.
+ * The token for the next page of a list, as callers pass it: the API server's own token with a
+ * checksum, so that a foreign token is rejected without a request. Pure functions.
  */
 #pragma once
 
 #include "common/mem.h"
 
 /*
- * The token for the caller; "" when `api_token` is "": there is no next page. A token of a real API
- * server for a name of up to 60 bytes stays within the 128 bytes that CSI allows. In the arena.
+ * Returns the token for the caller, in the arena; "" if `api_token` is "", that is, if there is no
+ * next page. With the token of a real API server and an object name of up to 60 bytes, the result
+ * stays within the 128 bytes that CSI allows.
  */
 const char *list_token_make(const char *ns, const char *api_token, struct arena *arena);
 /*
- * The API server's token again; "" for "". NULL: no list of this namespace has given out such a
- * token. In the arena.
+ * Returns the API server's token, in the arena; "" for "". Returns NULL if no list of this
+ * namespace has issued this token.
  */
 const char *list_token_read(const char *ns, const char *token, struct arena *arena);

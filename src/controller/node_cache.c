@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A direct-mapped table of fixed size: a node has one slot, and a node of the same slot evicts it.
- * Names are stored as hashes with a key of the process. One mutex guards the table, which has 160
- * kB.
+ * A direct-mapped table of fixed size: each node has one slot, and nodes with the same slot evict
+ * each other. Names are stored as hashes, with a random key per process. One mutex guards the
+ * table, which takes 160 kB.
  */
 #include "controller/node_cache.h"
 
@@ -16,14 +16,14 @@
 
 struct node_cache_slot {
 	uint64_t hash;
-	int64_t exists_until, limit_until; /* monotonic ns */
+	int64_t exists_until, dpu_until, limit_until; /* monotonic ns */
 	int64_t limit;
 };
 
 struct node_cache {
 	struct hash_key key;
 	pthread_mutex_t lock;
-	struct node_cache_slot v[NODE_CACHE_SLOTS]; /* under the lock */
+	struct node_cache_slot v[NODE_CACHE_SLOTS]; /* guarded by the lock */
 };
 
 struct node_cache *node_cache_new(void)
@@ -44,7 +44,10 @@ struct node_cache *node_cache_free(struct node_cache *k)
 	return NULL;
 }
 
-/* The node's slot, or NULL when another node has it, unless `evict`. */
+/*
+ * Returns the node's slot. If another node has it, returns NULL, or with `evict` replaces that
+ * node.
+ */
 static struct node_cache_slot *slot_locked(struct node_cache *k, const char *node, bool evict)
 {
 	uint64_t hash = keyed_hash(&k->key, node, strlen(node));
@@ -71,6 +74,21 @@ bool node_cache_exists(struct node_cache *k, const char *node, int64_t now)
 	WITH_LOCK(&k->lock);
 	at = slot_locked(k, node, false);
 	return at && now < at->exists_until;
+}
+
+void node_cache_put_dpu(struct node_cache *k, const char *node, int64_t now)
+{
+	WITH_LOCK(&k->lock);
+	slot_locked(k, node, true)->dpu_until = now + NODE_DPU_FOR_NS;
+}
+
+bool node_cache_has_dpu(struct node_cache *k, const char *node, int64_t now)
+{
+	const struct node_cache_slot *at;
+
+	WITH_LOCK(&k->lock);
+	at = slot_locked(k, node, false);
+	return at && now < at->dpu_until;
 }
 
 void node_cache_put_limit(struct node_cache *k, const char *node, int64_t limit, int64_t now)

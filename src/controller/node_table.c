@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes in a hash table by name, and in an array by number. The array never shrinks: as many nodes
- * as there were once may come back.
+ * The nodes are in a hash table by name, and in an array by number. The array never shrinks,
+ * because the same number of nodes may return.
  */
 #include "controller/node_table.h"
 
@@ -13,7 +13,7 @@
 #include "common/mem.h"
 #include "common/str.h"
 
-#define LEAST 64 /* numbers that there is room for at first */
+#define LEAST 64 /* number of initially allocated numbers */
 
 _Static_assert(offsetof(struct node_table_entry, link) == 0, "nodes are cast");
 
@@ -56,7 +56,7 @@ static uint32_t free_number(struct node_table *s)
 		memset(s->v + s->cap, 0, room * sizeof(*s->v));
 		s->cap += room;
 	}
-	/* Each node has an object of kilobytes in the API server. */
+	/* More nodes cannot exist, because each has an object of kilobytes in the API server. */
 	assert(s->first_free < 1u << NODE_NUMBER_BITS);
 	return s->first_free;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nodes of attachments, interned: each name is stored once and has a number that fits into an
- * entry of the index, and counts of the node's attachments. A number whose node was forgotten is
- * given again. Not thread-safe.
+ * The interned nodes of attachments. Each name is stored once, with counts of the node's
+ * attachments, and has a number that fits into an entry of the index. The number of a forgotten
+ * node is reused. Not thread-safe.
  */
 #pragma once
 
@@ -26,18 +26,18 @@ struct node_table {
 	struct hash_key key;
 	struct hash_table names;
 	struct node_table_entry **v; /* by number; NULL: the number is free */
-	uint32_t cap;                /* numbers that there is room for */
-	uint32_t first_free;         /* no smaller number is free */
+	uint32_t cap;                /* allocated numbers */
+	uint32_t first_free;         /* all smaller numbers are in use */
 };
 
 void node_table_init(struct node_table *s, struct hash_key key);
 void node_table_clear(struct node_table *s);
 
-/* A number, or NODE_NUMBER_NONE. */
+/* Returns the node's number, or NODE_NUMBER_NONE. */
 uint32_t node_table_find(const struct node_table *s, const char *name);
 /* Returns the node's number, adding the node without attachments if needed. */
 uint32_t node_table_put(struct node_table *s, const char *name);
 /* Frees the node and its number. */
 void node_table_forget(struct node_table *s, uint32_t i);
-/* Bytes, without what malloc() adds. */
+/* Returns the size in bytes, without malloc's overhead. */
 size_t node_table_size(const struct node_table *s);

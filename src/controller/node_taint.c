@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the Node, then its CSINode, then writes the Node back without the taint, on condition that
- * it has not changed.
+ * Reads the Node, then its CSINode, then writes the Node back without the taint, provided that it
+ * has not changed.
  *
- * A CSINode outlives its Node for a moment, and then says that the driver is registered on a node
- * that has just been made anew under this name: so it counts for the Node alone that owns it.
+ * A CSINode outlives its Node for a moment, and would then report the driver as registered on a
+ * node that was just re-created under this name. So a CSINode counts only for the Node that owns
+ * it.
  */
 #include "controller/node_taint.h"
 
@@ -13,7 +14,7 @@
 #include "common/str.h"
 #include "dpf/dpu_node.h"
 
-#define TRIES 5 /* kubelet writes the Node's status now and then */
+#define TRIES 5 /* kubelet updates the Node's status from time to time */
 
 char *node_taint_key(const char *driver)
 {
@@ -28,7 +29,10 @@ bool node_taint_is_on(const struct json *node, const char *key)
 	return false;
 }
 
-/* A merge patch replaces a list as a whole, and is a conflict when the version is another. */
+/*
+ * Returns the patch that removes the taint. A merge patch replaces a list as a whole, and gets a
+ * conflict if the version differs.
+ */
 static struct json *patch_without_taint(const struct json *node, const char *key)
 {
 	struct json *patch = json_object(), *others = json_array();
@@ -43,7 +47,7 @@ static struct json *patch_without_taint(const struct json *node, const char *key
 	return patch;
 }
 
-/* 0: it is; TAINT_WAITS; -1. */
+/* Returns 0 if the driver is registered on the node, TAINT_WAITS if not, or -1. */
 static int check_registered(struct kube *k, const char *driver, const struct json *node,
                             struct deadline d, struct err *err)
 {

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attaching.
+ * Attaches volumes.
  *
- * Everything that can be refused is refused before the attachment is made: unknown volume, wrong
- * access type, unknown node, a single-node volume that is attached elsewhere, a full node. From
- * then on the sidecar must assume that the volume may be attached, so no later error is final.
+ * All refusals come before the attachment is created: unknown volume, wrong access type, unknown
+ * node, a single-node volume that is attached elsewhere, a full node, a node without a DPU. After
+ * that the sidecar must assume that the volume may be attached, so no later error is final.
  * Detaching is in unpublish.c.
  */
 #include "controller/publish.h"
 
 #include <inttypes.h>
 
+#include "common/cleanup.h"
 #include "common/kill_point.h"
+#include "common/mem.h"
+#include "dpf/core_volume.h"
+#include "dpf/dpu_node.h"
 #include "dpf/dpu_volume.h"
 #include "controller/attachments.h"
 #include "controller/await.h"
+#include "controller/event_recorder.h"
 #include "controller/readiness.h"
 #include "controller/names.h"
 #include "controller/nodes.h"
@@ -23,26 +28,46 @@
 #include "controller/publish_volume.h"
 
 #define PUBLISH_GOAL "timeout occurred while waiting for volume attachment"
-#define REMOVAL_GOAL "timeout occurred while removing an attachment that came too late"
+#define REMOVAL_GOAL "timeout occurred while removing an unwanted attachment"
 
-/* DPF may take longer; an attachment that is not to be there is not left for longer. */
+/*
+ * The time to wait for DPF's first change. DPF may take longer, but an attachment that has to be
+ * withdrawn should not exist for longer.
+ */
 #define DPF_MS 200
 
-/* ---- where it is attached already ---- */
+/* ---- where the volume is already attached ---- */
 
-static int check_attached_elsewhere(const struct attach_request *r,
+/*
+ * Kubernetes attaches a volume to a second node when it considers the volume detached from the
+ * first one, so the older attachment may be orphaned. The Event says how to check that.
+ */
+static void warn_attached_elsewhere(struct controller *c, const struct attach_request *r,
+                                    const struct err *err)
+{
+	char *text AUTO(free) = xasprintf(
+		"%s, and node %s needs the volume. If no VolumeAttachment of the volume names "
+		"the first node, the attachment is orphaned: run \"snap-csi-plugin inspect "
+		"volume %s\" in the controller's pod before you delete the DPUVolumeAttachment",
+		err->msg, r->node, r->volume);
+
+	event_warn(c->events, &persistent_volume_kind, r->volume, "AttachedToOtherNode", text);
+}
+
+static int check_attached_elsewhere(struct controller *c, const struct attach_request *r,
                                     const struct attachment_scan *scan, struct err *err)
 {
 	if (access_mode_is_multi_node(r->cap.mode) || !scan->n_elsewhere)
 		return 0;
-	return err_set(
-		err, ERR_PRECONDITION,
-		"volume %s is attached to node %s (DPUVolumeAttachment %s); %s allows one node "
-		"at a time",
-		r->volume, scan->elsewhere, scan->elsewhere_name, access_mode_name(r->cap.mode));
+	err_set(err, ERR_PRECONDITION,
+	        "volume %s is attached to node %s (DPUVolumeAttachment %s); %s allows one node "
+	        "at a time",
+	        r->volume, scan->elsewhere, scan->elsewhere_name, access_mode_name(r->cap.mode));
+	warn_attached_elsewhere(c, r, err);
+	return -1;
 }
 
-/* limit: what it takes. fresh: that is read anew. */
+/* *limit is the number of volumes that the node accepts. `fresh`: re-reads it. */
 static bool node_is_full(struct controller *c, const struct attach_request *r,
                          const struct attachment_scan *scan, bool fresh, struct deadline d,
                          int64_t *limit)
@@ -52,8 +77,8 @@ static bool node_is_full(struct controller *c, const struct attach_request *r,
 }
 
 /*
- * Refuses a full node whose limit is known. CSINode's count is of VFs and hot-plugged functions
- * together; when only those of one kind are used up, DPF's message in the wait says it.
+ * Refuses a full node whose limit is known. CSINode's count covers VFs and hot-plugged functions
+ * together; if only functions of one kind are exhausted, DPF's message reports it during the wait.
  */
 static int check_full(struct controller *c, const struct attach_request *r,
                       struct attachment_scan *scan, struct deadline d, struct err *err)
@@ -62,7 +87,7 @@ static int check_full(struct controller *c, const struct attach_request *r,
 
 	if (scan->here)
 		return 0;
-	/* What is remembered may be behind the truth: what is read now refuses. */
+	/* The cached values may be stale, so they are re-read before a refusal. */
 	if (scan->by_index && !node_is_full(c, r, scan, false, d, &limit))
 		return 0;
 	if (attachments_count(c, d, scan, err))
@@ -70,8 +95,8 @@ static int check_full(struct controller *c, const struct attach_request *r,
 	if (!node_is_full(c, r, scan, true, d, &limit))
 		return 0;
 	return err_set(err, ERR_EXHAUSTED,
-	               "node %s is full: %zu volumes are attached to it, and it takes %" PRId64
-	               " (CSINode %s); detach a volume, or let the pod run on another node",
+	               "node %s is full: %zu volumes are attached to it, and its limit is %" PRId64
+	               " (CSINode %s); detach a volume, or run the pod on another node",
 	               r->node, scan->on_node, limit, r->node);
 }
 
@@ -88,32 +113,37 @@ static int check_attachable(struct controller *c, const struct attach_request *r
 		return -1;
 	if (attachments_scan(c, d, &scan, err))
 		return err_wrap(err, "listing the attachments of volume %s", r->volume);
-	/* Where there is one on this node already, their age decides: attach_conflict_check(). */
-	if (!(scan.here && scan.by_index) && check_attached_elsewhere(r, &scan, err))
+	/*
+	 * If the volume is already attached to this node, the age of the attachments decides:
+	 * attach_conflict_check().
+	 */
+	if (!(scan.here && scan.by_index) && check_attached_elsewhere(c, r, &scan, err))
 		return -1;
-	return check_full(c, r, &scan, d, err);
+	if (check_full(c, r, &scan, d, err))
+		return -1;
+	return scan.here ? 0 : node_check_dpu(c, r->node, d, err);
 }
 
 /* ---- two drivers that attach one volume to two nodes at the same time ---- */
 
 /*
- * The watch delivers the attachments of a namespace to every client in one order, by creation.
- * Once our own has come, every older one is known: the index has it. So no second request is
- * needed, and of two drivers that attach at the same time the one that was first goes on.
+ * The watch delivers the attachments of a namespace to every client in one order, by creation. Once
+ * this call's own attachment has arrived, the index has every older one. So no second request is
+ * needed, and of two drivers that attach at the same time the first one succeeds.
  *
- * DPF's first change of ours comes after its creation, mostly soon. So that event is waited for
- * first: the one of the creation has come by then, and one wake-up is enough for both.
+ * DPF's first change of the attachment follows its creation, usually soon. The call waits for that
+ * event first: the event of the creation has then also arrived, so one wake-up suffices for both.
  *
- * A watch that does not deliver ours is not waited for: lists are read, which have no order. Then
- * any other attachment counts, and perhaps neither driver goes on until the callers retry.
-  */
+ * If the watch does not deliver the attachment, lists are read instead, which have no order. Then
+ * any other attachment counts as a conflict, and both drivers may fail until their callers retry.
+ */
 
-/* Searches for an older attachment; scan->n_elsewhere is 0 when there is none. */
+/* Searches for an older attachment; scan->n_elsewhere is 0 if all are newer. */
 static int scan_conflicts(const struct controller *c, const struct json *object, bool made,
                           struct await *a, struct attachment_scan *scan, struct err *err)
 {
 	struct dpu_attachment_key ours = dpu_attachment_key(object);
-	/* While all are read anew, that is no fault of the watch. */
+	/* If all attachments are being re-read, the watch is not at fault. */
 	int rc = attachment_index_ready(c->attachments, a->d, err);
 
 	if (rc < 0)
@@ -125,30 +155,29 @@ static int scan_conflicts(const struct controller *c, const struct json *object,
 	return attachments_scan(c, a->d, scan, err);
 }
 
-/* Removes what this call has made. */
-static int withdraw(const struct controller *c, const struct json *object, struct await *a,
-                    struct err *err)
+/*
+ * Deletes the attachment that this call has created, and waits until it is deleted. Returns -1 with
+ * an open code if the attachment may still exist.
+ */
+static int withdraw_attachment(const struct controller *c, const struct json *object,
+                               struct await *a, struct err *err)
 {
 	struct dpu_attachment_key ours = dpu_attachment_key(object);
 
 	if (await_deleted(a, object, REMOVAL_GOAL, err))
-		return -1;
+		return open_error(err);
 	attachment_gone(c, ours.volume, ours.node, ours.uid);
 	return 0;
 }
 
-/* Ours may be there: no error is final that does not name another attachment. */
-static int open_error(struct err *err)
-{
-	return code_is_open(err->code) ? -1 : err_recode(err, ERR_UNAVAILABLE);
-}
-
 /*
- * For a volume that allows one node at a time, behind our POST and before it is handed out: is
- * there an older attachment to another node? `object` is ours; made: this call has made it.
+ * Checks, after this driver's POST and before the answer, that a volume that allows one node at a
+ * time has no older attachment to another node. `object` is this driver's attachment; `made` is set
+ * if this call has created it.
  *
- * 0: no. FAILED_PRECONDITION naming the other: yes; what this call has made is gone again, what was
- * there before is left. Other codes: that could not be learnt, or ours is still there.
+ * Returns 0 if there is no older attachment. FAILED_PRECONDITION names the older one; if this call
+ * has created `object`, it was deleted, otherwise it stays. Other codes: the check failed, or
+ * `object` still exists.
  */
 static int attach_conflict_check(const struct controller *c, const struct attach_request *r,
                                  const struct json *object, bool made, struct await *a,
@@ -160,13 +189,17 @@ static int attach_conflict_check(const struct controller *c, const struct attach
 	if (!c->attachments || access_mode_is_multi_node(r->cap.mode))
 		return 0;
 	if (scan_conflicts(c, object, made, a, &scan, err)) {
+		/*
+		 * This driver's attachment may exist, so an error that does not name another
+		 * attachment must not be final.
+		 */
 		open_error(err);
 		return err_wrap(err, "looking for other attachments of volume %s", r->volume);
 	}
 	if (!scan.n_elsewhere)
 		return 0;
-	if (made && withdraw(c, object, a, err))
-		return open_error(err);
+	if (made && withdraw_attachment(c, object, a, err))
+		return -1;
 	return err_set(
 		err, ERR_PRECONDITION,
 		"volume %s was attached to node %s (DPUVolumeAttachment %s) at the same time, "
@@ -177,6 +210,38 @@ static int attach_conflict_check(const struct controller *c, const struct attach
 
 /* ---- the attachment ---- */
 
+static bool attachment_fits(const struct dpu_attachment *a, const struct attach_request *r,
+                            const struct volume_params *p)
+{
+	return str_eq(a->key.node, r->node) && str_eq(a->key.volume, r->volume) &&
+	       str_eq(a->function_type, p->pf ? "pf" : "vf") && a->hotplug == p->hotplug;
+}
+
+/*
+ * Checks the answer to the POST: admission may have changed the attachment, and DPF then executes
+ * the changed one.
+ */
+static int check_made_attachment(const struct controller *c, const struct json *made,
+                                 const struct attach_request *r, const struct volume_params *p,
+                                 struct await *await, struct err *err)
+{
+	struct dpu_attachment a;
+
+	if (dpu_attachment_decode(made, &a, err))
+		return err_wrap(err, "%s", await->ref);
+	if (attachment_fits(&a, r, p))
+		return 0;
+	if (withdraw_attachment(c, made, await, err))
+		return -1;
+	return err_set(err, ERR_PRECONDITION,
+	               "%s differs from the request: it is volume %s on node %s by %s%s, requested "
+	               "volume %s on node %s by %s%s; does an admission policy or webhook change "
+	               "DPUVolumeAttachments?",
+	               await->ref, a.key.volume, a.key.node, a.hotplug ? "hot-plugged " : "",
+	               a.function_type, r->volume, r->node, p->hotplug ? "hot-plugged " : "",
+	               p->pf ? "pf" : "vf");
+}
+
 static int check_found_attachment(const struct json *found, const struct attach_request *r,
                                   const struct volume_params *p, const char *ref, struct err *err)
 {
@@ -184,8 +249,7 @@ static int check_found_attachment(const struct json *found, const struct attach_
 
 	if (dpu_attachment_decode(found, &a, err))
 		return err_wrap(err, "%s", ref);
-	if (!str_eq(a.key.node, r->node) || !str_eq(a.key.volume, r->volume) ||
-	    !str_eq(a.function_type, p->pf ? "pf" : "vf") || a.hotplug != p->hotplug)
+	if (!attachment_fits(&a, r, p))
 		return err_set(
 			err, ERR_EXISTS,
 			"DPUVolumeAttachment already exist but contains different parameters: "
@@ -193,7 +257,8 @@ static int check_found_attachment(const struct json *found, const struct attach_
 			ref, a.key.volume, a.key.node, a.hotplug ? "hot-plugged " : "",
 			a.function_type);
 	if (a.key.deleting)
-		return err_set(err, ERR_ABORTED, "%s is being deleted; retry when it is gone", ref);
+		return err_set(err, ERR_ABORTED, "%s is being deleted; retry after its deletion",
+		               ref);
 	return 0;
 }
 
@@ -220,14 +285,16 @@ static int obtain_attachment(struct controller *c, const struct attach_request *
 	if (rc < 0)
 		return err_wrap(err, "%s", a->ref);
 	attachment_there(c, got);
+	if (*made && check_made_attachment(c, got, r, p, a, err))
+		return -1;
 	*ret = TAKE(got);
 	return 0;
 }
 
-/* An attachment that is waited for. */
+/* The attachment for which the call waits. */
 struct attaching {
-	enum emulation kind;      /* of its volume */
-	struct dpu_attachment is; /* its newest state */
+	enum emulation kind;      /* kind of the volume */
+	struct dpu_attachment is; /* the attachment's newest state */
 };
 
 static int attached_readiness(void *arg, const struct json *object, struct str *why,
@@ -239,8 +306,8 @@ static int attached_readiness(void *arg, const struct json *object, struct str *
 }
 
 /*
- * The attachment exists and may still succeed, so whatever went wrong gets a code that the sidecar
- * retries.
+ * Gives every error a code that the sidecar retries, because the attachment exists and may still
+ * succeed.
  */
 static int recode_after_create(struct err *err, const struct dpu_attachment *a)
 {
@@ -271,6 +338,15 @@ static int attach_and_wait(struct controller *c, const struct attach_request *r,
 	return 0;
 }
 
+/* Writes an Event if the node has no free function. Returns -1. */
+static int attach_failed(struct controller *c, const struct attach_request *r,
+                         const struct err *err)
+{
+	if (err->code == ERR_EXHAUSTED)
+		event_warn(c->events, &core_node_kind, r->node, "NoFreeFunction", err->msg);
+	return -1;
+}
+
 int volume_attach(struct controller *c, const struct attach_request *r, struct deadline d,
                   struct arena *arena, struct kvs *ret, struct err *err)
 {
@@ -282,16 +358,21 @@ int volume_attach(struct controller *c, const struct attach_request *r, struct d
 	struct dpu_volume v;
 
 	d = controller_deadline(c, d);
-	if (publish_volume(c, r, d, &object, &v, &p, err) || check_attachable(c, r, d, err))
+	if (publish_volume(c, r, d, &object, &v, &p, err))
 		return -1;
+	if (check_attachable(c, r, d, err))
+		return attach_failed(c, r, err);
 	if (!attachment_object_name(r->node, r->volume, name))
 		return err_set(err, ERR_INVALID,
 		               "NodeId: \"%s\" cannot be part of an object's name", r->node);
 	if (attach_and_wait(c, r, &p, name, d, &a, &attachment, err))
-		return -1;
-	/* An attachment that is answered is listed, even when its event has not come yet. */
+		return attach_failed(c, r, err);
+	/*
+	 * An attachment that was returned has to be listed by later calls, even if its event has
+	 * not arrived yet.
+	 */
 	attachment_there(c, a.last);
 	kill_point("attach: done, not answered");
-	*ret = attachment_publish_context(&attachment.is, attachment.kind, v.capacity, arena);
-	return 0;
+	return attachment_publish_context(&attachment.is, attachment.kind, v.capacity, arena, ret,
+	                                  err);
 }

@@ -17,15 +17,15 @@ struct attach_request {
 };
 
 /*
- * Attaches, waits until the DPU reports it and DPF says Ready (where its objects have that
- * condition), and returns the publish context, in the arena.
+ * Attaches the volume, waits until the DPU reports the attachment and DPF reports Ready (if its
+ * objects have that condition), and returns the publish context, in the arena.
  */
 int volume_attach(struct controller *c, const struct attach_request *r, struct deadline d,
                   struct arena *arena, struct kvs *ret, struct err *err) MUST_CHECK;
 /*
- * Detaches and waits until the attachment is gone, whether or not the volume or the node still
- * exists. node "" or NULL: from all nodes, except attachments whose name is not of this driver's
- * form.
+ * Detaches the volume and waits until the attachment is deleted, whether or not the volume or the
+ * node still exists. If `node` is "" or NULL, detaches it from all nodes, but leaves attachments
+ * whose name does not have this driver's format.
  */
 int volume_detach(const struct controller *c, const char *volume, const char *node,
                   struct deadline d, struct err *err) MUST_CHECK;

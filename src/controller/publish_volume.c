@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The usual attach costs etcd no read: what the API server's cache shows is enough to go on. It
- * may be older than what others have read, mostly by milliseconds. A volume that goes or is changed
- * in that time is like one that goes or is changed right behind any read, which no read rules out:
- * its attachment is waited for until DPF has made it, and the next call sees what has changed. If
- * it has grown, the node demands the smaller size of the device, as of a volume that grows later.
+ * A normal attach reads nothing from etcd, because a state from the API server's cache is
+ * sufficient. This state may be older than other reads, usually by milliseconds. A volume that is
+ * deleted or changed in that time is like a volume that is deleted or changed right after any read,
+ * which no read can exclude: the attachment is awaited until DPF has attached it, and the next call
+ * sees the change. If the volume has grown, the node requires only the smaller size of the device,
+ * as for a volume that grows later.
  *
- * The cache is no proof for a refusal, which may be final.
+ * A cached state does not justify a refusal, because a refusal may be final.
  */
 #include "controller/publish_volume.h"
 
@@ -15,8 +16,8 @@
 #include "volume/context_keys.h"
 
 /*
- * Parses what the volume context says of the function; the node parses the keys for mkfs. The kind
- * is the volume's, not the context's: the Go plugin and a person write none there.
+ * Parses the function keys of the volume context; the node parses the keys for mkfs. The kind comes
+ * from the volume, not from the context, because the Go plugin and users do not write it there.
  */
 static int read_function(const struct kvs *context, const struct dpu_volume *v,
                          struct volume_params *ret, struct err *err)
@@ -72,7 +73,7 @@ static int check_publish(const struct dpu_volume *v, const struct attach_request
 	return read_function(&r->volume_context, v, ret, err);
 }
 
-/* Besides 0 and -1. */
+/* An additional result: a refusal needs a read from etcd. */
 enum { NOT_PROVEN = 1 };
 
 static int publish_by_cache(const struct controller *c, const struct attach_request *r,

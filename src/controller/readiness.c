@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The readiness of one state of one object. Does not wait, sends no request. */
+/* Evaluates the readiness of one state of an object. Does not wait and sends no request. */
 #include "controller/readiness.h"
 
 #include "dpf/attachment_context.h"
@@ -24,7 +24,7 @@ int volume_readiness(const struct json *object, struct dpu_volume *ret, struct s
 	int rc = dpu_volume_decode(object, ret, &unreadable);
 
 	if (ret->deleting)
-		return err_set(err, ERR_ABORTED, "is being deleted; retry when it is gone");
+		return err_set(err, ERR_ABORTED, "is being deleted; retry after its deletion");
 	if (rc)
 		return err_set(err, unreadable.code, "%s", unreadable.msg);
 	if (dpu_volume_is_bound(ret) && ret->capacity &&
@@ -35,12 +35,16 @@ int volume_readiness(const struct json *object, struct dpu_volume *ret, struct s
 	return await_failed(object, err) ? -1 : AWAIT_NOT_YET;
 }
 
-/* Is it attached, with all that a node needs? `missing` says what is not there. */
+/*
+ * Returns true if the volume is attached, with all fields that a node needs. If not, `missing`
+ * names the missing fields.
+ */
 static bool is_attached(const struct json *object, const struct dpu_attachment *a,
                         enum emulation kind, struct str *missing)
 {
 	return a->attached && attachment_is_complete(a, kind, missing) &&
-	       condition_holds_or_absent(object, CONDITION_DPU_ATTACHED);
+	       condition_holds_or_absent(object, CONDITION_DPU_ATTACHED) &&
+	       !attachment_is_stale(object, a, missing);
 }
 
 int attachment_readiness(const struct json *object, enum emulation kind, struct dpu_attachment *ret,
@@ -52,11 +56,11 @@ int attachment_readiness(const struct json *object, enum emulation kind, struct 
 	int rc = dpu_attachment_decode(object, ret, &unreadable);
 
 	if (ret->key.deleting)
-		return err_set(err, ERR_ABORTED, "is being deleted; retry when it is gone");
+		return err_set(err, ERR_ABORTED, "is being deleted; retry after its deletion");
 	if (rc)
 		return err_set(err, unreadable.code, "%s", unreadable.msg);
 	attached = is_attached(object, ret, kind, &missing);
-	/* The Go plugin does not look at Ready, and older versions of DPF do not have it. */
+	/* The Go plugin ignores Ready, and older versions of DPF do not have it. */
 	if (attached && condition_holds_or_absent(object, CONDITION_READY))
 		return 0;
 	if (why) {

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readiness of the controller. Asks the API server itself: that a watch is open proves no right. */
+/*
+ * Checks whether the controller is ready. It sends requests to the API server, because an open
+ * watch does not prove permissions.
+ */
 #include "controller/ready.h"
 
 #include "controller/attachment_index.h"
 #include "dpf/dpu_attachment.h"
 #include "dpf/dpu_volume.h"
 
-/* No volume has this name: the provisioner's begin with its prefix and have a uid behind it. */
+/* No volume has this name, because the provisioner's names consist of its prefix and a uid. */
 #define NOBODYS_NAME "snap-csi-readiness"
 
 static int check_kind_served(const struct controller *c, const struct kube_kind *kind,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks CreateVolume's arguments against each other, before any request to the API server. Pure;
- * the order of the checks and their texts are the Go plugin's where it has them.
+ * Checks CreateVolume's arguments against each other, before any request to the API server. Pure.
+ * The order of the checks and their messages are those of the Go plugin, if it has the check.
  */
 #include "controller/request.h"
 
@@ -34,7 +34,8 @@ static bool is_writer(enum access_mode mode)
 }
 
 /*
- * The rules for all capabilities together, of a volume of this kind; the door has checked each one.
+ * Checks the rules for all capabilities together, for a volume of this kind; the RPC handler has
+ * checked each capability.
  */
 static int check_caps(struct volume_request *r, enum emulation kind, struct err *err)
 {
@@ -60,8 +61,8 @@ static int check_caps(struct volume_request *r, enum emulation kind, struct err 
 		return err_set(
 			err, ERR_INVALID,
 			"VolumeCapabilities: a filesystem that is written on one node cannot be "
-			"mounted on others at the same time; ask for one access mode, or for "
-			"raw block (volumeMode: Block)");
+			"mounted on others at the same time; request one access mode, or raw "
+			"block (volumeMode: Block)");
 	return 0;
 }
 
@@ -99,16 +100,16 @@ static int check_filesystem_size(const struct volume_request *r, const struct vo
 	return 0;
 }
 
-/* Is it to get a filesystem on the node? */
+/* Returns true if the node creates a filesystem on the volume. */
 static bool is_for_mkfs(const struct volume_request *r)
 {
 	return r->params.emulation == EMULATION_NVME && volume_request_type(r) == ACCESS_MOUNT;
 }
 
 /*
- * A new volume has no filesystem, and one for readers is never formatted: the claim would be bound
- * and its pods never start. With formatPolicy never the backend brings the filesystem, as it does
- * for a share.
+ * Refuses a new volume that is only for readers. Such a volume has no filesystem and is never
+ * formatted, so the claim would be bound but its pods would never start. With formatPolicy never,
+ * or for a share, the backend provides the filesystem.
  */
 static int check_readers(const struct volume_request *r, struct err *err)
 {
@@ -119,12 +120,12 @@ static int check_readers(const struct volume_request *r, struct err *err)
 			return 0;
 	return err_set(
 		err, ERR_INVALID,
-		"VolumeCapabilities: a new volume has no filesystem, and one that is only read "
-		"(ReadOnlyMany) never gets one; ask for ReadWriteOnce, or let readers claim a "
-		"volume that has been written before (docs/parameters.md, Volumes for readers)");
+		"VolumeCapabilities: a new volume has no filesystem, and a read-only volume "
+		"(ReadOnlyMany) never gets one; request ReadWriteOnce, or let readers claim a "
+		"volume that has been written before (docs/reference/parameters.md, Volumes for readers)");
 }
 
-/* volume_params_parse() does the same for the keys that it knows. */
+/* Refuses misspelled keys. volume_params_parse() does the same for the keys that it knows. */
 static int refuse_slips(const struct kvs *parameters, struct err *err)
 {
 	static const char *const known[] = { PARAM_POLICY, PARAM_FSTYPE };
@@ -151,7 +152,7 @@ static int parse_parameters(const struct controller *c, struct volume_request *r
 	return 0;
 }
 
-/* Keys that are neither the driver's nor the sidecar's are the vendor's. */
+/* Keys that belong neither to the driver nor to the sidecar belong to the vendor. */
 static void split_vendor_parameters(struct volume_request *r, struct arena *arena)
 {
 	struct kv *list = arena_alloc(arena, (r->parameters.n + 1) * sizeof(*list));

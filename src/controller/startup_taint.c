@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue of names, and the thread that works on it. node_taint.c decides whether a taint is
- * removed, and reads the node again, so a superfluous name costs a request and no more.
+ * The queue of names, and the thread that processes it. node_taint.c re-reads the node and decides
+ * whether the taint is removed, so an unneeded name costs only a request.
  *
- * What fails stays in the queue and is tried again after a pause. When the queue is full, all Nodes
- * are read instead.
+ * A name whose check fails stays in the queue and is retried after a pause. When the queue is full,
+ * all Nodes are read instead.
  */
 #include "controller/startup_taint.h"
 
@@ -38,16 +38,16 @@ struct startup_taint {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	struct wait_queue changed;
-	/* Under the lock. */
+	/* The fields below are guarded by the lock. */
 	bool stopping;
-	bool read_all; /* all Nodes are to be read, at once */
+	bool read_all; /* all Nodes have to be read at once */
 	char *names[STARTUP_TAINT_NAMES];
 	size_t n_names;
-	/* The thread's own. */
+	/* The fields below are used only by the thread. */
 	bool reading_all;
-	char *token;     /* of the next page; NULL: the first */
+	char *token;     /* token of the next page; NULL: the first page */
 	int64_t page_at; /* monotonic ns */
-	int failures;    /* in a row */
+	int failures;    /* consecutive failures */
 	int64_t retry_at;
 };
 
@@ -72,7 +72,7 @@ static void add_name(struct startup_taint *t, const char *name)
 	add_name_locked(t, name);
 }
 
-/* The oldest; malloc'ed. NULL: there is none. */
+/* Removes and returns the oldest name, malloc'ed; NULL if the queue is empty. */
 static char *pop_name_locked(struct startup_taint *t)
 {
 	char *name = t->names[0];
@@ -87,7 +87,7 @@ static char *pop_name_locked(struct startup_taint *t)
 
 /* ---- events of CSINodes, on the HTTP engine's thread ---- */
 
-/* Only a CSINode that has the driver's name somewhere is queued. */
+/* Returns true if a CSINode contains the driver's name; only such a CSINode is queued. */
 static bool speaks_of(struct line_span drivers, const char *driver)
 {
 	return drivers.n && memmem(drivers.at, drivers.n, driver, strlen(driver));
@@ -121,7 +121,7 @@ static void on_csi_node_event(void *arg, enum kube_follow_event event, const cha
 			"--startup-taint: CSINodes cannot be watched, so taints are removed late "
 			"(manifests/components/startup-taint has the rights): %.*s",
 			(int)n, text);
-	/* Earlier registrations are found by reading all Nodes, later ones by an event. */
+	/* Earlier registrations are found by reading all Nodes, later ones by events. */
 	if (event == KUBE_FOLLOW_COMPLETE) {
 		WITH_LOCK(&t->lock);
 		t->read_all = true;
@@ -146,7 +146,7 @@ static void startup_taint_failed(struct startup_taint *t, const struct err *err)
 	if (cancel_is_set(&t->cancel))
 		return;
 	metric_add(METRIC_STARTUP_TAINTS, 1, LABELS("failed"));
-	log_limited(LOG_WARNING, 60, "--startup-taint: %s; it is tried again", err->msg);
+	log_limited(LOG_WARNING, 60, "--startup-taint: %s; retrying", err->msg);
 }
 
 static void remove_taint(struct startup_taint *t, const char *name)
@@ -208,7 +208,10 @@ static void start_over_locked(struct startup_taint *t)
 	free(TAKE(t->token));
 }
 
-/* Waits for work. False: the end. *ret: a name to check, malloc'ed, or NULL: a page to read. */
+/*
+ * Waits for work. Returns false if the thread has to end. *ret is a name to check, malloc'ed, or
+ * NULL if a page has to be read.
+ */
 static bool await_work(struct startup_taint *t, char **ret)
 {
 	WITH_LOCK(&t->lock);
@@ -216,7 +219,9 @@ static bool await_work(struct startup_taint *t, char **ret)
 		int64_t now = monotonic_ns(), at;
 
 		start_over_locked(t);
-		/* Names go first, but a node that always fails keeps no page back for ever. */
+		/*
+		 * Names come first, but a node whose check always fails does not block the pages.
+		 */
 		if (now >= t->retry_at && now < t->page_at && (*ret = pop_name_locked(t)))
 			return true;
 		at = t->n_names || t->reading_all || t->page_at < t->retry_at ? t->retry_at
@@ -255,14 +260,15 @@ int startup_taint_start(const struct startup_taint_options *o, struct startup_ta
 
 	t->o = *o;
 	t->key = node_taint_key(o->driver);
-	/* The first page is read when the watch has begun, or cannot. */
+	/* The first page is read when the watch has begun, or when it cannot begin. */
 	t->page_at = monotonic_ns() + (o->page_ms ? o->page_ms : PAGE_MS) * NS_PER_MS;
 	cancel_init(&t->cancel);
 	pthread_mutex_init(&t->lock, NULL);
 	rc = pthread_create(&t->thread, NULL, run_startup_taint, t);
 	if (rc) {
 		startup_taint_free(t);
-		return err_sys(err, rc, "start the thread that removes start-up taints");
+		return err_sys_of(err, ERR_CALL_TASK, rc,
+		                  "start the thread that removes start-up taints");
 	}
 	kube_follow(o->kube, &csi_node_kind, NULL, on_csi_node_event, t);
 	*ret = t;

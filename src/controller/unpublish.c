@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Detaching: the attachment is found by its derived name, not through the volume, which may be gone
- * while its attachment still holds a function of a DPU. Attachments with names of another form are
- * left to their makers.
+ * Detaches volumes. The attachment is found by its derived name, not through the volume, which may
+ * be deleted while its attachment still holds a function of a DPU. Attachments with other names are
+ * left to their creators.
  *
- * A name does not prove whose attachment it is. The index knows the uid of the one that is meant,
- * so that the DELETE alone does it: the API server refuses when the name has another uid by now.
- * What the index does not know is read.
+ * A name does not prove to which volume and node an attachment belongs. If the index has the
+ * attachment's uid, the DELETE is sufficient, because the API server refuses it if the object of
+ * that name now has another uid. If the index does not have the uid, the attachment is read.
  */
 #include "controller/publish.h"
 
@@ -20,13 +20,13 @@
 
 #define UNPUBLISH_GOAL "timeout occurred while waiting for volume attachment deletion"
 
-/* Besides 0 and -1: the index does not know it; nothing was done. */
+/* An additional result: the index does not have the uid; nothing was done. */
 enum { NOT_KNOWN = 1 };
 
 /*
- * When the name has another uid, ours has gone, perhaps by this very call, whose first DELETE had
- * no answer. What has come since may be attached for a pod: only a call that begins now may detach
- * it.
+ * Deletes the attachment whose uid the index has. If the object of that name has another uid, the
+ * attachment was deleted, perhaps by this call, whose first DELETE had no answer. A newer
+ * attachment may serve a pod, so only a later call may detach it.
  */
 static int detach_known(const char *volume, const char *node, struct await *a, struct err *err)
 {
@@ -54,7 +54,10 @@ static int detach_read(const char *volume, const char *node, struct await *a, st
 	if (rc == KUBE_ABSENT)
 		return await_settled(a, err);
 	key = dpu_attachment_key(object);
-	/* Volume "b-c" on node "a" and "c" on "a-b" share a name: this attachment is the other. */
+	/*
+	 * Volume "b-c" on node "a" and volume "c" on node "a-b" share a name; this attachment
+	 * belongs to the other pair.
+	 */
 	if (!str_eq(key.volume, volume) || !str_eq(key.node, node))
 		return 0;
 	if (await_deleted(a, object, UNPUBLISH_GOAL, err))
@@ -78,7 +81,7 @@ static int detach_from_node(const struct controller *c, const char *volume, cons
 	return rc == NOT_KNOWN ? detach_read(volume, node, &a, err) : rc;
 }
 
-/* ---- from every node ---- */
+/* ---- from all nodes ---- */
 
 struct detachment {
 	struct json *object;
@@ -133,8 +136,8 @@ static int collect_detachment(void *arg, const struct json *item, struct err *er
 }
 
 /*
- * Sends the DELETE also when the attachment is being deleted: it may have gone before its events
- * were watched, and then only the answer shows that.
+ * Sends the DELETE even if the attachment is already being deleted. It may have been removed before
+ * its events were watched, and then only the DELETE's answer shows that.
  */
 static int begin_detachment(const struct controller *c, struct detachment *one, struct deadline d,
                             struct err *err)
@@ -155,7 +158,7 @@ static int begin_detachment(const struct controller *c, struct detachment *one, 
 	return 0;
 }
 
-/* Goes on after an error, so that the other attachments are deleted. Returns the first error. */
+/* Continues after an error, so that the other attachments are deleted. Returns the first error. */
 static int begin_detachments(const struct controller *c, struct detachments *all, struct deadline d,
                              struct err *err)
 {

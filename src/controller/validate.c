@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares a request with an existing volume: access modes, access type, each given key of context
- * and parameters. What is not recorded, because the Go plugin or a person made the volume, fits any
- * request. One read, no write.
+ * Compares a request with an existing volume: access modes, access type, and each given key of
+ * context and parameters. If a property is not recorded, because the Go plugin or a user created
+ * the volume, it matches any request. One read, no write.
  */
 #include "controller/validate.h"
 
@@ -41,7 +41,10 @@ static bool caps_hold(const struct dpu_volume *v, const struct validate_request 
 	return true;
 }
 
-/* Every given pair is in the volume's context. Our own keys of an unmarked volume fit always. */
+/*
+ * Returns true if every given pair is in the volume's context. The driver's own keys always match
+ * an unmarked volume.
+ */
 static bool context_holds(const struct dpu_volume *v, const struct kvs *given, struct arena *arena,
                           struct str *why)
 {
@@ -59,7 +62,10 @@ static bool context_holds(const struct dpu_volume *v, const struct kvs *given, s
 	return true;
 }
 
-/* The volume's value of a StorageClass key, "" when it has none, NULL when that is not known. */
+/*
+ * Returns the volume's value of a StorageClass key; "" if it has no value, NULL if the value is not
+ * known.
+ */
 static const char *known_parameter(const struct dpu_volume *v, const char *key)
 {
 	bool marked = provenance_get(v, ANNOTATION_NAME);

@@ -15,12 +15,13 @@ struct validate_request {
 	size_t n_mutable_parameters;
 };
 
-/* volume_validate(): the volume is not as the request says. */
+/* Return value of volume_validate(): the volume differs from the request. */
 enum { VALIDATE_DIFFERS = 1 };
 
 /*
- * 0: the volume has everything that the request names. VALIDATE_DIFFERS: it has not, and *ret_why
- * (in the arena) says what differs. -1: NOT_FOUND, or the volume could not be read.
+ * Returns 0 if the volume has all requested properties. Returns VALIDATE_DIFFERS if not; *ret_why
+ * (in the arena) names the difference. Returns -1 with NOT_FOUND, or if the volume could not be
+ * read.
  */
 int volume_validate(const struct controller *c, const struct validate_request *r, struct deadline d,
                     struct arena *arena, const char **ret_why, struct err *err) MUST_CHECK;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Faults out of the conditions of a DPUVolume and its DPUVolumeAttachments, by the rules that calls
- * wait by (readiness.h). A volume that DPF has unbound is accessible from nowhere; whether data
- * flow through one with another condition nobody says, so it is degraded.
+ * Derives faults from the conditions of a DPUVolume and its DPUVolumeAttachments, by the same rules
+ * as waiting calls (readiness.h). A volume that DPF has unbound is inaccessible from all nodes. For
+ * other conditions it is unknown whether I/O still works, so the volume is degraded.
  */
 #include "controller/volume_health.h"
 
+#include "common/limits.h"
 #include "common/str.h"
 #include "controller/attachments.h"
 #include "controller/readiness.h"
@@ -13,7 +14,8 @@
 #include "controller/volume_read.h"
 #include "dpf/conditions.h"
 
-#define MESSAGE_MAX 2000
+#define MESSAGE_MAX LIMIT_HEALTH_MESSAGE
+#define COUNT_MAX 40 /* bytes of "; and 99999 more of 99999 nodes", and of a cut character */
 
 static void add_fault(struct volume_health *h, enum volume_fault_status status, const char *reason,
                       const char *message, struct arena *arena)
@@ -36,7 +38,8 @@ static void health_of_volume(const struct json *object, const char *ref, struct 
 	if (volume_readiness(object, &v, &message, &ignored) == 0)
 		return;
 	if (v.deleting) {
-		str_add(&message, "is being deleted, and goes when nothing is attached any more");
+		str_add(&message, "is being deleted, which ends when its last attachment is "
+		                  "removed");
 		add_fault(h, VOLUME_IS_DEGRADED, "BeingDeleted", message.ptr, arena);
 	} else if (!dpu_volume_is_bound(&v)) {
 		add_fault(h, VOLUME_IS_INACCESSIBLE, "VolumeNotBound", message.ptr, arena);
@@ -45,13 +48,39 @@ static void health_of_volume(const struct json *object, const char *ref, struct 
 	}
 }
 
+/* A message with one clause per node; clauses that do not fit are only counted. */
+struct node_clauses {
+	struct str text;
+	size_t n, shown;
+};
+
 struct health_scan {
 	const struct controller *c;
 	const char *volume;
 	enum emulation kind;
-	struct str not_ready, failed; /* one clause for each such attachment */
-	bool attached;                /* to any node */
+	struct node_clauses not_ready, failed;
+	bool attached; /* to at least one node */
 };
+
+static void clause_add(struct node_clauses *l, const char *node, const char *ref, const char *why)
+{
+	struct str clause AUTO(str_clear) = STR_INIT(MESSAGE_MAX - COUNT_MAX - 2);
+
+	str_addf(&clause, "node %s: %s ", node, ref);
+	str_add_shown(&clause, why);
+	if (l->shown == l->n && l->text.len + 2 + clause.len <= MESSAGE_MAX - COUNT_MAX) {
+		str_addf(&l->text, "%s%s", l->n ? "; " : "", clause.ptr);
+		l->shown++;
+	}
+	l->n++;
+}
+
+static const char *clauses_end(struct node_clauses *l)
+{
+	if (l->shown < l->n)
+		str_addf(&l->text, "; and %zu more of %zu nodes", l->n - l->shown, l->n);
+	return l->text.ptr;
+}
 
 static int health_of_attachment(void *arg, const struct json *item, struct err *err)
 {
@@ -61,7 +90,6 @@ static int health_of_attachment(void *arg, const struct json *item, struct err *
 	char ref[OBJECT_REF_MAX];
 	struct err failed = ERR_INIT;
 	struct dpu_attachment a;
-	struct str *out;
 
 	(void)err;
 	if (!str_eq(key.volume, l->volume))
@@ -69,11 +97,10 @@ static int health_of_attachment(void *arg, const struct json *item, struct err *
 	l->attached |= key.attached;
 	if (key.deleting || attachment_readiness(item, l->kind, &a, &why, &failed) == 0)
 		return 0;
-	out = key.attached ? &l->not_ready : &l->failed;
 	if (key.attached || failed.code)
-		str_addf(out, "%snode %s: %s %s", out->len ? "; " : "", key.node,
-		         object_ref(l->c, &dpu_attachment_kind, key.name, ref),
-		         why.len ? why.ptr : failed.msg);
+		clause_add(key.attached ? &l->not_ready : &l->failed, key.node,
+		           object_ref(l->c, &dpu_attachment_kind, key.name, ref),
+		           why.len ? why.ptr : failed.msg);
 	return 0;
 }
 
@@ -82,8 +109,8 @@ static int health_of_attachments(struct health_scan *l, struct deadline d, struc
 {
 	if (attachments_each(l->c, l->volume, health_of_attachment, l, d, err))
 		return err_wrap(err, "reading the attachments of volume %s", l->volume);
-	add_fault(h, VOLUME_IS_DEGRADED, "AttachmentNotReady", l->not_ready.ptr, arena);
-	add_fault(h, VOLUME_IS_DEGRADED, "AttachmentFailed", l->failed.ptr, arena);
+	add_fault(h, VOLUME_IS_DEGRADED, "AttachmentNotReady", clauses_end(&l->not_ready), arena);
+	add_fault(h, VOLUME_IS_DEGRADED, "AttachmentFailed", clauses_end(&l->failed), arena);
 	return 0;
 }
 
@@ -102,12 +129,12 @@ int volume_health(const struct controller *c, const char *id, struct deadline d,
 		return -1;
 	object_ref(c, &dpu_volume_kind, id, ref);
 	l.kind = provenance_emulation(&v);
-	l.not_ready = (struct str)STR_INIT(MESSAGE_MAX);
-	l.failed = (struct str)STR_INIT(MESSAGE_MAX);
+	l.not_ready.text = (struct str)STR_INIT(MESSAGE_MAX);
+	l.failed.text = (struct str)STR_INIT(MESSAGE_MAX);
 	health_of_volume(object, ref, arena, ret);
 	rc = health_of_attachments(&l, d, arena, ret, err);
-	str_clear(&l.not_ready);
-	str_clear(&l.failed);
+	str_clear(&l.not_ready.text);
+	str_clear(&l.failed.text);
 	if (rc || dpu_volume_was_bound(&v) || l.attached)
 		return rc;
 	return volume_refuse_unbound(c, id, err);

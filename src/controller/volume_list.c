@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A page costs one list of DPUVolumes: attachments are not asked for, because a read of each would
- * be hundreds of requests, and the API selects them by labels only, with a walk through all of them
- * for each page. The index of attachments has the nodes, as of the last event.
+ * A page costs one list of DPUVolumes. Attachments are not read: to read each would take hundreds
+ * of requests, and the API selects attachments only by labels, with a search through all of them
+ * for each page. The nodes come from the index of attachments, as of the last event.
  *
- * What it does not know it does not say: without a working watch the answer is UNAVAILABLE, never a
- * page without nodes, which external-attacher would take for "attached nowhere". A node that has
- * just been attached or detached may be listed a moment late; both make external-attacher repeat a
- * call that changes nothing.
+ * Without a working watch the answer is UNAVAILABLE, never a page without nodes, which
+ * external-attacher would treat as "attached nowhere". A volume that was just attached or detached
+ * may be listed with its old nodes for a moment; external-attacher then repeats a call that changes
+ * nothing.
  */
 #include "controller/volume_list.h"
 
@@ -20,6 +20,8 @@
 #include "controller/volume_provenance.h"
 #include "controller/volume_read.h"
 #include "dpf/dpu_attachment.h"
+
+#define UNREAD_MAX 2000
 
 static struct listed_volume listed_volume_of(const struct dpu_volume *v, struct arena *arena)
 {
@@ -44,11 +46,12 @@ struct listing {
 	const struct controller *c;
 	struct arena *arena;
 	struct volume_page *page;
-	bool *made; /* of each volume of the page */
+	bool *made; /* for each volume of the page */
 	size_t most;
+	struct str *unread; /* "OBJECT: reason" for each object that has an unreadable field */
 };
 
-/* The object may be a volume, but the fields that would show it are unreadable. */
+/* Returns true if the object may be a volume, but the fields that would prove it are unreadable. */
 static bool hides_its_state(const struct json *item, const struct dpu_volume *v, bool unreadable)
 {
 	const struct json *status = json_at(item, "status"), *phase = json_member(status, "phase");
@@ -70,13 +73,13 @@ static int add_listed_volume(void *arg, const struct json *item, struct err *err
 
 	if (l->page->n == l->most)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "the API server answered more than the %zu DPUVolumes that were "
-		               "asked for; is there a proxy in between?",
+		               "the API server sent more DPUVolumes than requested (limit %zu); "
+		               "check for a proxy in between",
 		               l->most);
 	unreadable = dpu_volume_decode(item, &v, &why) < 0;
 	if (unreadable)
-		log_limited(LOG_WARNING, 60, "%s: %s; it is listed without what cannot be read",
-		            object_ref(l->c, &dpu_volume_kind, v.name, ref), why.msg);
+		str_addf(l->unread, "%s%s: %s", l->unread->len ? "; " : "",
+		         object_ref(l->c, &dpu_volume_kind, v.name, ref), why.msg);
 	if (!*v.name)
 		return 0;
 	l->made[l->page->n] = dpu_volume_was_bound(&v) || hides_its_state(item, &v, unreadable);
@@ -95,22 +98,27 @@ static int read_volume_page(struct listing *l, const char *token, struct deadlin
 		rc = kube_list_page(l->c->kube, &dpu_volume_kind, l->c->namespace, (int)l->most,
 		                    from, add_listed_volume, l, &next, d, err);
 	if (rc == KUBE_NO_SUCH_PAGE)
-		return err_set(err, ERR_ABORTED, "StartingToken: %s; begin again without a token",
-		               from ? "the API server does not know it any more"
-		                    : "no list of this driver has given it out");
+		return err_set(err, ERR_ABORTED,
+		               "StartingToken: %s; restart the list without a "
+		               "token",
+		               from ? "the API server no longer accepts it"
+		                    : "it was not issued by this driver");
 	if (rc) {
-		/* ABORTED says that the token is wrong. */
+		/* ABORTED would mean that the token is wrong. */
 		if (err->code == ERR_ABORTED)
 			IGNORE_RESULT(err_recode(err, ERR_UNAVAILABLE));
 		return err_wrap(err, "listing the volumes of namespace %s", l->c->namespace);
 	}
 	l->page->next = list_token_make(l->c->namespace, next, l->arena);
+	if (l->unread->len)
+		log_limited(LOG_WARNING, 60, "the list omits unreadable objects: %s",
+		            l->unread->ptr);
 	return 0;
 }
 
-/* ---- its nodes ---- */
+/* ---- the nodes of a page ---- */
 
-/* False: the attachments are being read anew. */
+/* Returns false if the attachments are being re-read. */
 static bool add_nodes(const struct controller *c, struct listed_volume *v, struct arena *arena)
 {
 	struct attachment_refs p AUTO(attachment_refs_clear) = { .n = 0 };
@@ -140,13 +148,13 @@ static int await_index(const struct controller *c, struct deadline d, struct err
 	if (rc <= 0)
 		return rc;
 	return err_set(err, ERR_UNAVAILABLE,
-	               "on which nodes the volumes are is not known, because the "
-	               "DPUVolumeAttachments of namespace %s cannot be watched at the moment; the "
-	               "driver's log says why; retry",
+	               "could not determine the nodes of the volumes, because the "
+	               "DPUVolumeAttachments of namespace %s cannot be watched at the moment; "
+	               "the driver's log has the reason; retry",
 	               c->namespace);
 }
 
-/* What nobody can have is taken out. */
+/* Removes DPUVolumes whose id no client can have. */
 static void drop_unmade(const struct listing *l)
 {
 	size_t kept = 0;
@@ -160,13 +168,14 @@ static void drop_unmade(const struct listing *l)
 int volume_list(const struct controller *c, size_t most, const char *token, struct deadline d,
                 struct arena *arena, struct volume_page *ret, struct err *err)
 {
-	struct listing l = { .c = c, .arena = arena, .page = ret };
+	struct str unread AUTO(str_clear) = STR_INIT(UNREAD_MAX);
+	struct listing l = { .c = c, .arena = arena, .page = ret, .unread = &unread };
 
 	l.most = most && most < LIMIT_KUBE_PAGE ? most : LIMIT_KUBE_PAGE;
 	l.made = arena_alloc(arena, l.most * sizeof(*l.made));
 	*ret = (struct volume_page) { .v = arena_alloc(arena, l.most * sizeof(*ret->v)) };
 	d = controller_deadline(c, d);
-	/* Before the list, so that no request is made for an answer that cannot be given. */
+	/* Done before the list, so that no request is sent if the nodes are not available. */
 	if (await_index(c, d, err) || read_volume_page(&l, token, d, err))
 		return -1;
 	while (!add_all_nodes(&l))
@@ -181,7 +190,7 @@ int volume_list(const struct controller *c, size_t most, const char *token, stru
 struct finding {
 	struct arena *arena;
 	struct listed_volume *v;
-	size_t room; /* of its nodes */
+	size_t room; /* capacity of `nodes` */
 };
 
 static int add_attached(void *arg, const struct json *item, struct err *err)

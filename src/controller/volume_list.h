@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ListVolumes and ControllerGetVolume in plain structs. Both only read, and keep nothing.
+ * ListVolumes and ControllerGetVolume in plain structs. Both only read, and keep no state.
  *
- * A volume is every DPUVolume of the namespace that has been bound once or is attached. It
- * does not matter who made it: this driver, the Go plugin, a person. One that is being deleted is a
- * volume until it is gone. One that is being made, and that nobody can have, is none.
+ * A volume is every DPUVolume of the namespace that has been bound at some time or is attached. Its
+ * creator does not matter: this driver, the Go plugin or a user. A DPUVolume that is being deleted
+ * is a volume until it is deleted. A DPUVolume that is being created, whose id no client can have,
+ * is not.
  */
 #pragma once
 
@@ -12,29 +13,29 @@
 #include "common/mem.h"
 #include "controller/controller.h"
 
-/* In the arena of the call. */
+/* Allocated in the call's arena. */
 struct listed_volume {
 	const char *id;
 	int64_t capacity; /* bytes; 0: not known */
 	struct kvs context;
-	const char **nodes; /* on which the DPU has attached it, each once */
+	const char **nodes; /* nodes to which the DPU has attached the volume, each once */
 	size_t n_nodes;
 };
 
 struct volume_page {
 	struct listed_volume *v;
 	size_t n;
-	const char *next; /* "": there are no more */
+	const char *next; /* "": this is the last page */
 };
 
 /*
- * At most `most` volumes (0: as many as a page of the API has) from where `token` says. One list of
- * the API server; the nodes come from the index of attachments. ABORTED: the token is not ours, or
- * the API server does not know it any more. UNAVAILABLE: nobody knows which volume is on which
- * node, since the attachments cannot be watched.
+ * Returns at most `most` volumes (0: the page size of the API), from the position of `token`. Sends
+ * one list request to the API server; the nodes come from the index of attachments. ABORTED if the
+ * driver has not issued the token, or if the API server no longer knows it. UNAVAILABLE if the
+ * nodes of the volumes are unknown, because the attachments cannot be watched.
  */
 int volume_list(const struct controller *c, size_t most, const char *token, struct deadline d,
                 struct arena *arena, struct volume_page *ret, struct err *err) MUST_CHECK;
-/* One volume; its attachments are read. NOT_FOUND. */
+/* Reads one volume and its attachments. NOT_FOUND if it does not exist. */
 int volume_get(const struct controller *c, const char *id, struct deadline d, struct arena *arena,
                struct listed_volume *ret, struct err *err) MUST_CHECK;

@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The request and its provenance. The CR has fields for policy, parameters, modes and size; the
- * name, access type, function and our own keys are in annotations. An object without annotations
- * was made by the Go plugin or by hand: what it does not record fits any request.
+ * Writes, reads and compares the request that created a DPUVolume. The CR has fields for policy,
+ * parameters, modes and size; the name, access type, function and the driver's keys are in
+ * annotations. An object without annotations was created by the Go plugin or by hand. Properties
+ * that such an object does not record match any request.
  */
 #include "controller/volume_provenance.h"
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/limits.h"
+#include "common/mem.h"
 #include "volume/context_keys.h"
 
-/* Annotations that copy a key of the sidecar's --extra-create-metadata; never compared. */
+/*
+ * Annotations with the values of keys from the sidecar's --extra-create-metadata; never compared.
+ */
 static const struct {
 	const char *parameter, *annotation;
 } metadata_keys[] = {
@@ -44,9 +50,38 @@ const char *provenance_get(const struct dpu_volume *v, const char *annotation)
 
 /* ---- writing ---- */
 
+static int compare_keys(const void *a, const void *b)
+{
+	return strcmp(((const struct kv *)a)->key, ((const struct kv *)b)->key);
+}
+
+/*
+ * A hash of the fields that go into the spec. The parameters' values are included only as a hash.
+ */
+static void request_hash(const struct volume_request *r, char hex[33])
+{
+	struct str text AUTO(str_clear) = STR_INIT(LIMIT_RPC_MESSAGE);
+	size_t n = r->vendor_parameters.n;
+	struct kv *sorted AUTO(free) = xcalloc(n + 1, sizeof(*sorted));
+
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = r->vendor_parameters.v[i];
+	qsort(sorted, n, sizeof(*sorted), compare_keys);
+	str_addf(&text, "%u %" PRId64 " %" PRId64 " %d %s\n", r->access_modes,
+	         volume_request_bytes(r), r->limit, r->params.emulation == EMULATION_NVME,
+	         r->policy);
+	for (size_t i = 0; i < n; i++)
+		str_addf(&text, "%s=%s\n", sorted[i].key, sorted[i].value);
+	fnv128_hex(text.ptr, "", hex);
+}
+
 static void encode_annotations(struct json *notes, const struct volume_request *r)
 {
+	char hash[33];
+
+	request_hash(r, hash);
 	json_set_str(notes, ANNOTATION_NAME, r->name);
+	json_set_str(notes, ANNOTATION_REQUEST, hash);
 	json_set_str(notes, ANNOTATION_ACCESS_TYPE, access_type_name(volume_request_type(r)));
 	json_set_str(notes, ANNOTATION_FUNCTION_TYPE, function_word(&r->params));
 	json_set_str(notes, ANNOTATION_HOTPLUG, bool_word(r->params.hotplug));
@@ -81,6 +116,14 @@ struct json *provenance_encode(const struct controller *c, const char *object_na
 
 /* ---- comparing ---- */
 
+bool provenance_is_of_request(const struct dpu_volume *v, const struct volume_request *r)
+{
+	char hash[33];
+
+	request_hash(r, hash);
+	return str_eq(provenance_get(v, ANNOTATION_REQUEST), hash);
+}
+
 enum provenance_owner provenance_owner(const struct controller *c, const struct dpu_volume *v,
                                        const char *name)
 {
@@ -95,11 +138,11 @@ enum provenance_owner provenance_owner(const struct controller *c, const struct 
 	               : PROVENANCE_UNMARKED;
 }
 
-/* Always false. `is` and `asked` are NULL or "" when there is no value. */
+/* Always returns false. `is` and `asked` are NULL or "" if there is no value. */
 static bool refuse_value(struct str *why, const char *what, const char *is, const char *asked)
 {
-	str_addf(why, "%s is %s, asked for is %s", what, str_empty(is) ? "not set" : is,
-	         str_empty(asked) ? "a volume without it" : asked);
+	str_addf(why, "%s: have %s, requested %s", what, str_empty(is) ? "nothing" : is,
+	         str_empty(asked) ? "nothing" : asked);
 	return false;
 }
 
@@ -111,24 +154,25 @@ static bool parameters_fit(const struct dpu_volume *v, const struct volume_reque
 		const char *have = json_text(json_member(v->parameters, kv->key));
 
 		if (!str_eq(have, kv->value)) {
-			str_addf(why, "parameter %s is %s", kv->key, have ? "another" : "not set");
+			str_addf(why, "parameter \"%s\" %s", kv->key,
+			         have ? "differs" : "is not set");
 			return false;
 		}
 	}
 	/*
-	 * The Go plugin writes the sidecar's own keys there too. They name the claim and not the
-	 * volume, so they are never compared.
+	 * The Go plugin also writes the sidecar's own keys to spec.parameters. These keys name the
+	 * claim and not the volume, so they are never compared.
 	 */
 	json_foreach (member, v->parameters)
 		if (!str_has_prefix(json_name(member), PARAM_SIDECAR_PREFIX) &&
 		    !kvs_get(&r->vendor_parameters, json_name(member))) {
-			str_addf(why, "it has parameter %s", json_name(member));
+			str_addf(why, "unexpected parameter \"%s\"", json_name(member));
 			return false;
 		}
 	return true;
 }
 
-/* A choice that was not recorded fits anything. */
+/* A choice that was not recorded matches anything. */
 static bool choice_fits(const struct dpu_volume *v, const char *annotation, const char *asked,
                         struct str *why)
 {
@@ -178,12 +222,11 @@ enum provenance_size provenance_size(const struct dpu_volume *v, const struct vo
 {
 	bool same = v->requested == volume_request_bytes(r) && v->limit == r->limit;
 
-	/* A volume of exactly this range that has no capacity yet is compared once it has. */
+	/* A volume of exactly this range that has no capacity yet is compared later. */
 	if ((same && !v->capacity) || provenance_capacity_fits(v, r->required, r->limit))
 		return PROVENANCE_SIZE_FITS;
 	str_addf(why,
-	         "its size is %" PRId64 ", not in the range of required %" PRId64
-	         " and limit %" PRId64,
+	         "its size is %" PRId64 " (requested: at least %" PRId64 ", limit %" PRId64 ")",
 	         v->capacity ? v->capacity : v->requested, r->required, r->limit);
 	return same ? PROVENANCE_SIZE_WRONG : PROVENANCE_SIZE_OTHER;
 }
@@ -214,16 +257,18 @@ int provenance_check_type(const struct dpu_volume *v, enum access_type type, str
 	if (!have || str_eq(have, access_type_name(type)))
 		return 0;
 	return err_set(err, ERR_INVALID,
-	               "VolumeCapability.AccessType: volume %s was made for access type %s, not %s",
+	               "VolumeCapability.AccessType: volume %s was created for access type %s, "
+	               "not %s",
 	               v->name, have, access_type_name(type));
 }
 
 /*
- * A narrower use than the volume was made for is harmless: fewer nodes, or readers only. So
- * ReadWriteMany allows every mode, and ReadWriteOnce and ReadOnlyMany allow one reader. What is not
- * narrower is refused: ReadWriteOnce does not allow many readers, nor ReadOnlyMany a writer. A
- * filesystem of an NVMe volume on many nodes needs ReadOnlyMany itself: what others write through
- * ReadWriteMany would change under the readers' caches.
+ * Allows a use that is narrower than the one for which the volume was created, because fewer nodes,
+ * or readers only, are harmless. So ReadWriteMany allows every mode, and ReadWriteOnce and
+ * ReadOnlyMany allow one reader. A use that is not narrower is refused: ReadWriteOnce does not
+ * allow many readers, and ReadOnlyMany does not allow a writer. A filesystem of an NVMe volume on
+ * many nodes needs ReadOnlyMany itself, because writes of others through ReadWriteMany would change
+ * the data under the readers' caches.
  */
 bool provenance_allows(const struct dpu_volume *v, const struct volume_cap *cap)
 {
@@ -239,7 +284,7 @@ bool provenance_allows(const struct dpu_volume *v, const struct volume_cap *cap)
 	if ((v->access_modes & DPU_READ_WRITE_MANY) &&
 	    (!v->block || cap->type == ACCESS_BLOCK || !access_mode_is_multi_node(cap->mode)))
 		return true;
-	/* external-attacher asks with this mode for a volume of ReadWriteOnce and ReadOnlyMany. */
+	/* external-attacher sends this mode for a volume of ReadWriteOnce and ReadOnlyMany. */
 	if (cap->mode == MODE_MULTI_NODE_SINGLE_WRITER)
 		return (v->access_modes & shared) == shared;
 	return (size_t)cap->mode < ARRAY_LEN(allowed_by) &&

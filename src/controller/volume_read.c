@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads one object, and says how it is not there. */
+/* Reads one object, and formats the error for a missing one. */
 #include "controller/volume_read.h"
 
 #include "common/str.h"
@@ -36,6 +36,6 @@ int volume_refuse_unbound(const struct controller *c, const char *id, struct err
 {
 	char ref[OBJECT_REF_MAX];
 
-	return err_set(err, ERR_NOT_FOUND, "volume not found: %s is still being made",
+	return err_set(err, ERR_NOT_FOUND, "volume not found: %s is still being created",
 	               object_ref(c, &dpu_volume_kind, id, ref));
 }

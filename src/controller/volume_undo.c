@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A final code says that nothing happened: external-provisioner forgets the volume, and a DPUVolume
- * that stays is a leak. Only an object is deleted that has our label and was made for this name, is
- * not attached, and was never returned to a caller: CreateVolume never deletes a volume that could
- * hold data. One that stays makes the code open. It is deleted only in the very state that was
- * read: another driver, which has taken over while this one was stopped, may have returned the
- * volume in between.
+ * A final code means that nothing happened: external-provisioner forgets the volume, and a
+ * DPUVolume that remains is leaked. An object is deleted only if it has the driver's label and was
+ * created for this name, is not attached, and was never returned to a caller, so that CreateVolume
+ * never deletes a volume that could hold data. If the object stays, the code is open. The object is
+ * deleted only in exactly the state that was read, because another driver, which has taken over
+ * while this one was stopped, may have returned the volume in between. A volume that does not fit
+ * the request (creation.unfit) is deleted in any state, because no driver returns it.
  */
 #include "controller/volume_undo.h"
 
@@ -14,12 +15,16 @@
 #include "controller/attachments.h"
 #include "controller/volume_provenance.h"
 
-/* The answer when the first error, a final one, would be untrue: open, so the sidecar retries. */
-static int refuse_undo(const struct await *a, const char *state, const char *reason,
+/*
+ * Sets the error if the first error, which is final, would be untrue. The code is open, so the
+ * sidecar retries.
+ */
+static int refuse_undo(const struct await *a, const char *reason, const char *outcome,
                        struct err *err)
 {
 	err_clear(err);
-	return err_set(err, ERR_ABORTED, "%s %s because %s", a->ref, state, reason);
+	return err_set(err, ERR_ABORTED, "%s %s because %s%s", a->ref,
+	               *outcome ? "should be removed" : "is being removed", reason, outcome);
 }
 
 static int refuse_unknown_undo(struct err *err, const struct err *second)
@@ -27,27 +32,31 @@ static int refuse_unknown_undo(struct err *err, const struct err *second)
 	struct err first = *err;
 
 	err_clear(err);
-	return err_set(err, ERR_UNAVAILABLE, "%s (whether it is left could not be learnt: %s)",
+	return err_set(err, ERR_UNAVAILABLE,
+	               "%s (could not determine whether it still exists: "
+	               "%s)",
 	               first.msg, second->msg);
 }
 
 /*
- * A call that succeeds has returned or will return a bound volume, whatever DPF says of it since:
- * one that has a size was bound. Except one that became bound during this call, or that nobody has
- * got (volume.c), and whose size its own request does not allow.
+ * Returns true if a caller may use the volume. A call that succeeds has returned or will return a
+ * bound volume, even if DPF reports another phase later, and a volume that has a size was bound.
+ * There are two exceptions: a volume that became bound during this call, or that no client has
+ * received (volume.c), if the volume's own request does not allow its size.
  */
-static bool may_be_in_use(const struct dpu_volume *v, bool was_bound, const struct err *first)
+static bool may_be_in_use(const struct dpu_volume *v, const struct creation *cr,
+                          const struct err *first)
 {
 	bool wrong = v->capacity && !provenance_capacity_fits(v, v->requested, v->limit);
 
-	return was_bound || (dpu_volume_was_bound(v) && !(first->code == ERR_RANGE && wrong));
+	return cr->was_bound || (dpu_volume_was_bound(v) && !(first->code == ERR_RANGE && wrong));
 }
 
 #define TRIES 3 /* for a volume whose status DPF is just writing */
 
-/* AWAIT_CHANGED: it was not removed, and is to be read again. */
-static int remove_left(const struct controller *c, const struct json *left, struct await *a,
-                       const char *reason, struct err *err)
+/* Returns AWAIT_CHANGED if the object was not removed, and has to be re-read. */
+static int remove_left(const struct controller *c, const struct json *left, bool unfit,
+                       struct await *a, const char *reason, struct err *err)
 {
 	struct attachment_scan scan AUTO(attachment_scan_clear) = { .volume = a->name };
 	struct err second = ERR_INIT;
@@ -57,19 +66,23 @@ static int remove_left(const struct controller *c, const struct json *left, stru
 		return refuse_unknown_undo(err, &second);
 	if (scan.n_elsewhere)
 		return err_recode(err, ERR_UNAVAILABLE);
-	rc = await_deleted_as_is(a, left, "removal", &second);
+	rc = unfit ? await_deleted(a, left, "removal", &second)
+	           : await_deleted_as_is(a, left, "removal", &second);
 	if (rc == 0)
 		kill_point("undo create: volume removed");
 	if (rc >= 0)
 		return rc ? AWAIT_CHANGED : -1;
 	if (code_is_open(second.code) || json_at(a->last, "metadata.deletionTimestamp"))
-		return refuse_undo(a, "is being removed", reason, err);
-	return refuse_undo(a, "was to be removed, which is refused,", reason, err);
+		return refuse_undo(a, reason, "", err);
+	return refuse_undo(a, reason, "; the removal was refused", err);
 }
 
-/* One attempt. -1: *err is the answer. AWAIT_CHANGED: another attempt. */
-static int undo_once(const struct controller *c, const char *name, bool was_bound, struct await *a,
-                     const char *reason, struct err *err)
+/*
+ * Makes one attempt. Returns -1 with the error to answer in *err, or AWAIT_CHANGED if another
+ * attempt is needed.
+ */
+static int undo_once(const struct controller *c, const char *name, const struct creation *cr,
+                     struct await *a, const char *reason, struct err *err)
 {
 	struct json *left AUTO(json_free) = NULL;
 	struct err second = ERR_INIT;
@@ -78,7 +91,7 @@ static int undo_once(const struct controller *c, const char *name, bool was_boun
 	int rc;
 
 	rc = kube_get(c->kube, a->kind, c->namespace, a->name, a->d, &left, &second);
-	/* PRECONDITION: the kind is not served; without its group there is no object of it. */
+	/* PRECONDITION: the kind is not served; without its group no object of the kind exists. */
 	if (rc < 0 && second.code == ERR_PRECONDITION) {
 		struct err ignored = ERR_INIT;
 
@@ -89,17 +102,22 @@ static int undo_once(const struct controller *c, const char *name, bool was_boun
 		return -1;
 	if (rc < 0 || dpu_volume_decode(left, &v, &second))
 		return refuse_unknown_undo(err, &second);
+	if (cr->unfit && str_eq(v.uid, cr->unfit))
+		return remove_left(c, left, true, a, reason, err);
 	owner = provenance_owner(c, &v, name);
 	if (owner == PROVENANCE_OTHER)
 		return -1;
-	/* The Go plugin may have begun it for this request: it is left, so the end is open. */
-	if (owner == PROVENANCE_UNMARKED || may_be_in_use(&v, was_bound, err))
+	/*
+	 * The Go plugin may have created the object for this request, so it stays, and the code is
+	 * open.
+	 */
+	if (owner == PROVENANCE_UNMARKED || may_be_in_use(&v, cr, err))
 		return err_recode(err, ERR_UNAVAILABLE);
-	return remove_left(c, left, a, reason, err);
+	return remove_left(c, left, false, a, reason, err);
 }
 
-int volume_undo(const struct controller *c, const char *name, bool was_bound, struct await *a,
-                struct err *err)
+int volume_undo(const struct controller *c, const char *name, const struct creation *cr,
+                struct await *a, struct err *err)
 {
 	char *reason AUTO(free) = TAKE(a->reason);
 	struct err second = ERR_INIT;
@@ -110,10 +128,12 @@ int volume_undo(const struct controller *c, const char *name, bool was_bound, st
 	if (!reason)
 		reason = xstrdup(err->msg);
 	for (int i = 0; i < TRIES && rc == AWAIT_CHANGED; i++)
-		rc = undo_once(c, name, was_bound, a, reason, err);
+		rc = undo_once(c, name, cr, a, reason, err);
 	if (rc == AWAIT_CHANGED)
-		return refuse_undo(a, "is to be removed, but changes all the time,", reason, err);
-	/* Where another's object has the name, none of ours comes. */
+		return refuse_undo(a, reason, "; it changed at each attempt", err);
+	/*
+	 * If another creator's object has the name, no object of this driver can appear under it.
+	 */
 	if (code_is_open(err->code) || err->code == ERR_EXISTS || await_settled(a, &second) == 0)
 		return -1;
 	return refuse_unknown_undo(err, &second);

@@ -1,19 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fills the publish context. Nothing that could name another device is passed on: an attachment
- * whose status is incomplete is not ready yet.
+ * Fills the publish context. An attachment whose status is incomplete is not ready yet, so no value
+ * that could name another device is passed on.
  */
 #include "dpf/attachment_context.h"
 
+#include <string.h>
+
+#include "common/limits.h"
+#include "common/log.h"
+#include "dpf/conditions.h"
 #include "volume/publish_context.h"
 
-/* The address that DPF publishes while the host is still booting; with or without a domain. */
+/* Part of a DPF message: "DPUAttach not ready: ", "ControllerAttach not ready: ". */
+#define STALE_MESSAGE "Attach not ready"
+
+/*
+ * Returns true for the address that DPF publishes while the host is still booting, with or without
+ * a domain.
+ */
 static bool is_no_address(const char *pci)
 {
 	return str_eq(pci, "00:00.0") || str_has_suffix(pci, ":00:00.0");
 }
 
-/* What the attachment of a disk lacks; NULL: nothing. */
+/* Returns the missing part of a disk's attachment; NULL if it is complete. */
 static const char *missing_nvme(const struct dpu_attachment *a)
 {
 	if (!a->has_nvme)
@@ -25,7 +36,7 @@ static const char *missing_nvme(const struct dpu_attachment *a)
 	return a->nvme_nsid <= 0 ? "status.dpu.nvmeAttrs.namespaceID is missing" : NULL;
 }
 
-/* The same of a share. */
+/* Like missing_nvme(), but for a share. */
 static const char *missing_virtiofs(const struct dpu_attachment *a)
 {
 	if (!a->has_virtiofs)
@@ -45,9 +56,8 @@ bool attachment_is_complete(const struct dpu_attachment *a, enum emulation kind,
 	else if (!*a->pci_address)
 		missing = "status.dpu.pciAddress is missing";
 	else if (is_no_address(a->pci_address))
-		missing =
-			"status.dpu.pciAddress is 00:00.0, which is no address (is the host still "
-			"booting?)";
+		missing = "status.dpu.pciAddress is 00:00.0, which is not a function's address (is "
+			  "the host still booting?)";
 	else
 		missing = kind == EMULATION_VIRTIOFS ? missing_virtiofs(a) : missing_nvme(a);
 	if (missing)
@@ -55,13 +65,23 @@ bool attachment_is_complete(const struct dpu_attachment *a, enum emulation kind,
 	return !missing;
 }
 
-struct kvs attachment_publish_context(const struct dpu_attachment *a, enum emulation kind,
-                                      int64_t capacity, struct arena *arena)
+bool attachment_is_stale(const struct json *object, const struct dpu_attachment *a, struct str *why)
+{
+	if (!condition_holds(object, CONDITION_DPU_ATTACHED) || !strstr(a->message, STALE_MESSAGE))
+		return false;
+	str_add(why, "status.dpu is from before DPUAttached was True");
+	return true;
+}
+
+int attachment_publish_context(const struct dpu_attachment *a, enum emulation kind,
+                               int64_t capacity, struct arena *arena, struct kvs *ret,
+                               struct err *err)
 {
 	const struct publish_context c = {
 		.volume = a->key.volume,
 		.attachment = a->key.name,
 		.attachment_uid = a->key.uid,
+		.attachment_created = a->key.created,
 		.pci = a->pci_address,
 		.vuid = a->func_vuid,
 		.emulation = kind,
@@ -71,10 +91,19 @@ struct kvs attachment_publish_context(const struct dpu_attachment *a, enum emula
 		.capacity = capacity > 0 ? (uint64_t)capacity : 0,
 	};
 	struct kv *vendor = arena_alloc(arena, (json_count(a->metadata) + 1) * sizeof(*vendor));
+	const char *cut;
 	size_t n = 0;
 
 	json_foreach (entry, a->metadata)
 		vendor[n++] = (struct kv) { arena_strdup(arena, json_name(entry)),
 			                    arena_strdup(arena, json_text(entry)) };
-	return publish_context_write(&c, &(struct kvs) { vendor, n }, arena);
+	if (publish_context_write(&c, &(struct kvs) { vendor, n }, arena, ret, &cut, err))
+		return err_wrap(err, "DPUVolumeAttachment %s", a->key.name);
+	if (cut)
+		log_limited(
+			LOG_WARNING, 60,
+			"DPUVolumeAttachment %s: status.attachmentMetadata does not fit into the "
+			"%d bytes of a publish context; left out, longest first: %s",
+			a->key.name, LIMIT_FIELD_MAP, cut);
+	return 0;
 }

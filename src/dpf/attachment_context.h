@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The publish context, which tells the node its device, from an attachment's status. Pure. */
+/*
+ * Creates the publish context, which identifies the device to the node, from an attachment's
+ * status.
+ */
 #pragma once
 
 #include "dpf/dpu_attachment.h"
@@ -9,13 +12,23 @@
 #include "volume/volume_params.h"
 
 /*
- * Does status.dpu have all that the node needs to find the device of a volume of this kind? False:
- * `why` names what is missing.
+ * Returns true if status.dpu has all fields that the node needs to find the device of a volume of
+ * this kind. If not, `why` names the missing fields.
  */
 bool attachment_is_complete(const struct dpu_attachment *a, enum emulation kind, struct str *why);
 /*
- * In the arena. The attachment must be complete. Exactly one of nv-nvmeNsID and nv-virtioFsTag is
- * there: it tells the node the kind. capacity: bytes; 0: not known, no key.
+ * Returns true if status.dpu was written by an earlier attach; `why` then says so. DPF writes the
+ * conditions first, then status.dpu together with the message. When the DPU attaches again,
+ * dpuAttached stays true throughout, and status.dpu is old until the message changes.
  */
-struct kvs attachment_publish_context(const struct dpu_attachment *a, enum emulation kind,
-                                      int64_t capacity, struct arena *arena);
+bool attachment_is_stale(const struct json *object, const struct dpu_attachment *a,
+                         struct str *why);
+/*
+ * Writes the publish context to *ret, in the arena. The attachment must be complete. Exactly one of
+ * nv-nvmeNsID and nv-virtioFsTag is set, which determines the kind on the node. capacity: bytes; 0:
+ * not known, the key is omitted. Logs when metadata are omitted because they are too long.
+ * UNAVAILABLE as for publish_context_write().
+ */
+int attachment_publish_context(const struct dpu_attachment *a, enum emulation kind,
+                               int64_t capacity, struct arena *arena, struct kvs *ret,
+                               struct err *err) MUST_CHECK;

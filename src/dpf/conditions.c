@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads conditions leniently, a malformed member counts as "", and describes in one line which are
- * unmet. Pure functions over a tree.
+ * Reads conditions leniently (a malformed member counts as "") and describes the unmet ones in one
+ * line. Pure functions over a tree.
  */
 #include "dpf/conditions.h"
 
@@ -9,7 +9,8 @@
 
 #include "common/err.h"
 
-#define MESSAGE_MAX 300 /* of one condition in an error text */
+#define MESSAGE_MAX 300       /* maximum length of one condition's message in an error */
+#define NO_CAUSE "not ready:" /* the end of a DPF message that lacks its cause */
 
 static const char *text_or_empty(const struct json *item, const char *name)
 {
@@ -62,15 +63,14 @@ bool condition_holds_or_absent(const struct json *object, const char *type)
 	return holds(object, type, true);
 }
 
-bool condition_failure(const struct json *object, struct condition *ret)
+bool condition_reason(const struct json *object, const char *reason, struct condition *ret)
 {
 	bool found = false;
 
 	json_foreach (item, json_at(object, "status.conditions")) {
 		struct condition c = condition_decode(item);
 
-		if (!str_eq(c.reason, "Failure") || str_eq(c.status, "True") ||
-		    !counts(object, item))
+		if (!str_eq(c.reason, reason) || str_eq(c.status, "True") || !counts(object, item))
 			continue;
 		if (!found || str_eq(ret->type, CONDITION_READY))
 			*ret = c;
@@ -97,13 +97,34 @@ bool condition_unmet(const struct json *object, struct condition *ret)
 	return found;
 }
 
-/* Messages of DPF have several lines ("...not ready:\n* Bound"); an error has one. */
-static void conditions_add_line(struct str *out, const char *text)
+/* Returns the length without trailing whitespace. */
+static size_t message_length(const char *text)
 {
-	size_t n = 0;
+	size_t n = strlen(text);
+
+	while (n && strchr(" \n\r\t", text[n - 1]))
+		n--;
+	return n;
+}
+
+/*
+ * Returns true if the message, of that length, ends where its cause should be. "DPU n1 is not
+ * ready" has a cause.
+ */
+static bool lacks_cause(const char *text, size_t n)
+{
+	return n >= strlen(NO_CAUSE) &&
+	       !strncmp(text + n - strlen(NO_CAUSE), NO_CAUSE, strlen(NO_CAUSE));
+}
+
+/* Messages of DPF have several lines ("...not ready:\n* Bound"); an error has only one. */
+void message_add_line(struct str *out, const char *text)
+{
+	size_t n = 0, left = message_length(text);
 	bool space = false;
 
-	for (; *text && n < MESSAGE_MAX; text++) {
+	left -= lacks_cause(text, left);
+	for (; left && n < MESSAGE_MAX; text++, left--) {
 		if (*text == '\n' || *text == '\r' || *text == '\t' || *text == ' ') {
 			space = n > 0;
 			continue;
@@ -115,13 +136,13 @@ static void conditions_add_line(struct str *out, const char *text)
 		n++;
 	}
 	/* Do not cut inside a character of UTF-8. */
-	while (*text && (*text & 0xc0) == 0x80)
+	for (; left && (*text & 0xc0) == 0x80; left--)
 		str_addn(out, text++, 1);
-	if (*text)
+	if (left)
 		str_add(out, "...");
 }
 
-/* "Bound=False (Pending: the PVC is not bound)" */
+/* Appends "Bound=False (Pending: the PVC is not bound)". */
 static void describe_one(const struct condition *c, bool current, struct str *out)
 {
 	bool reason = *c->reason, message = *c->message;
@@ -130,13 +151,24 @@ static void describe_one(const struct condition *c, bool current, struct str *ou
 	if (!reason && !message && current)
 		return;
 	str_addf(out, " (%s%s", c->reason, reason && message ? ": " : "");
-	conditions_add_line(out, c->message);
+	message_add_line(out, c->message);
 	if (!current)
 		str_addf(out, "%sabout an older generation", reason || message ? "; " : "");
 	str_add(out, ")");
 }
 
-/* Appends the unmet ones, only the summary or all others. Returns the number of conditions. */
+/*
+ * Returns true if the condition is about an older generation of an object that is being deleted. A
+ * DELETE raises the generation, so such a condition is not about the deletion.
+ */
+static bool is_passed(const struct json *object, const struct json *item)
+{
+	return !counts(object, item) && json_at(object, "metadata.deletionTimestamp");
+}
+
+/*
+ * Appends the unmet conditions: only the summary, or all others. Returns the number of conditions.
+ */
 static size_t conditions_describe_all(const struct json *object, bool summary, struct str *out)
 {
 	size_t n = 0;
@@ -145,6 +177,8 @@ static size_t conditions_describe_all(const struct json *object, bool summary, s
 		struct condition c = condition_decode(item);
 		bool current = counts(object, item);
 
+		if (is_passed(object, item))
+			continue;
 		n++;
 		if ((str_eq(c.status, "True") && current) ||
 		    str_eq(c.type, CONDITION_READY) != summary)
@@ -176,15 +210,76 @@ static void add_part(struct str *parts, const char *part)
 	str_add(parts, part);
 }
 
+/*
+ * Returns true if DPF has neither done nor reported anything for the object's current state. In
+ * this case each current condition is True or Unknown without a reason, and one is missing or
+ * Unknown.
+ */
+static bool is_silent(const struct json *object)
+{
+	const char *phase = text_or_empty(object, "status.phase");
+	bool summary = false;
+	size_t n = 0, unknown = 0;
+
+	json_foreach (item, json_at(object, "status.conditions")) {
+		struct condition c = condition_decode(item);
+
+		if (!counts(object, item) && !is_passed(object, item))
+			return false;
+		if (is_passed(object, item))
+			continue;
+		if (str_eq(c.type, CONDITION_READY)) {
+			summary = true;
+			continue;
+		}
+		if (!str_eq(c.status, "True") && (!str_eq(c.status, "Unknown") || *c.message))
+			return false;
+		n++;
+		unknown += str_eq(c.status, "Unknown");
+	}
+	if (n ? !unknown : summary)
+		return false;
+	return json_at(object, "metadata.deletionTimestamp") ||
+	       (!json_at(object, "status.dpuAttached") && !json_at(object, "status.dpu") &&
+	        (!*phase || str_eq(phase, "Pending")));
+}
+
+/* Returns true if a message of DPF lacks its cause. */
+static bool has_no_cause(const struct json *object)
+{
+	const char *message = text_or_empty(object, "status.message");
+
+	if (lacks_cause(message, message_length(message)))
+		return true;
+	json_foreach (item, json_at(object, "status.conditions")) {
+		struct condition c = condition_decode(item);
+
+		if (!str_eq(c.status, "True") && lacks_cause(c.message, message_length(c.message)))
+			return true;
+	}
+	return false;
+}
+
+const char *state_hint(const struct json *object)
+{
+	if (!*text_or_empty(object, "status.message") && is_silent(object))
+		return "DPF has not started: check that its host controller runs and every DPU "
+		       "cluster is reachable";
+	if (has_no_cause(object))
+		return "DPF gives no reason (is its node driver running on the DPU?)";
+	return "";
+}
+
 void state_describe(const struct json *object, const char *missing, struct str *out)
 {
 	struct str conditions AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	struct str message AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 	struct str parts AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
-	const char *message = text_or_empty(object, "status.message");
 
 	conditions_describe(object, &conditions);
-	if (!strstr(conditions.ptr, message))
-		add_part(&parts, message);
+	message_add_line(&message, text_or_empty(object, "status.message"));
+	if (!strstr(conditions.ptr, message.ptr))
+		add_part(&parts, message.ptr);
 	add_part(&parts, missing);
 	add_part(&parts, conditions.ptr);
 	str_add(out, parts.ptr);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads PersistentVolume and VolumeAttachment; nothing here is written. Pure. */
+/* Reads PersistentVolume and VolumeAttachment; writes neither. Pure. */
 #include "dpf/core_volume.h"
 
 const struct kube_kind persistent_volume_kind = {
@@ -14,6 +14,20 @@ const struct kube_kind volume_attachment_kind = {
 	.version = "v1",
 	.plural = "volumeattachments",
 	.kind = "VolumeAttachment",
+};
+
+const struct kube_kind persistent_volume_claim_kind = {
+	.group = "",
+	.version = "v1",
+	.plural = "persistentvolumeclaims",
+	.kind = "PersistentVolumeClaim",
+};
+
+const struct kube_kind pod_kind = {
+	.group = "",
+	.version = "v1",
+	.plural = "pods",
+	.kind = "Pod",
 };
 
 static const char *text_or_empty(const struct json *object, const char *path)

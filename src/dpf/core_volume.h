@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What Kubernetes itself knows of a volume: PersistentVolume and VolumeAttachment. They are read
+ * Kubernetes' own objects of a volume: PersistentVolume and VolumeAttachment. They are decoded
  * leniently, for a report: a member of a wrong type counts as absent.
  */
 #pragma once
@@ -12,6 +12,8 @@
 
 extern const struct kube_kind persistent_volume_kind;
 extern const struct kube_kind volume_attachment_kind;
+extern const struct kube_kind persistent_volume_claim_kind;
+extern const struct kube_kind pod_kind;
 
 /* Strings point into the object; "" when absent. */
 struct persistent_volume {
@@ -23,7 +25,7 @@ struct persistent_volume persistent_volume_decode(const struct json *object);
 
 struct volume_attachment {
 	const char *name, *attacher, *node, *persistent_volume;
-	const char *error; /* why attaching or detaching failed the last time */
+	const char *error; /* why the last attach or detach failed */
 	bool attached, deleting;
 };
 struct volume_attachment volume_attachment_decode(const struct json *object);

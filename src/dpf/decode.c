@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop behind the field tables. Unknown members are ignored, a wrong type is an error that
- * names the path: an object that we misread must not be acted upon. The other fields are read.
+ * Decodes JSON objects into structs, as described by the field tables. Unknown members are ignored;
+ * a wrong type is an error that names the path, because the driver must not act on a misread
+ * object. The remaining fields are still read.
  */
 #include "dpf/decode.h"
 
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/mem.h"
 #include "dpf/quantity.h"
 #include "common/err.h"
 
@@ -42,6 +47,8 @@ static int decode_field(const struct json *object, const struct json_field *f, v
 	case FIELD_PRESENT:
 		*(bool *)at = json_at(object, f->path) != NULL;
 		return 0;
+	case FIELD_LIST:
+		return 0;
 	}
 	return 0;
 }
@@ -60,4 +67,64 @@ int decode_fields(const struct json *object, const struct json_field *fields, si
 		err_clear(&other);
 	}
 	return rc ? err_recode(err, ERR_UNAVAILABLE) : 0;
+}
+
+/* ---- the same fields in a schema ---- */
+
+/*
+ * Returns the schema of a field, or NULL. *ret_any is set if the schema allows any value from this
+ * point on.
+ */
+static const struct json *schema_of_field(const struct json *schema, const char *path,
+                                          bool *ret_any)
+{
+	*ret_any = false;
+	while (schema && *path) {
+		size_t n = strcspn(path, ".");
+		char *name AUTO(free) = xstrndup(path, n);
+		const struct json *property = json_member(json_member(schema, "properties"), name);
+
+		*ret_any = json_member(schema, "x-kubernetes-preserve-unknown-fields") != NULL;
+		if (!property && *ret_any)
+			return schema;
+		schema = property ? property : json_member(schema, "additionalProperties");
+		path += n + (path[n] == '.');
+	}
+	return schema;
+}
+
+static bool is_of_type(const struct json *schema, enum field_type type)
+{
+	static const char *const types[] = {
+		[FIELD_TEXT] = "string", [FIELD_FLAG] = "boolean", [FIELD_NUMBER] = "integer",
+		[FIELD_MAP] = "object",  [FIELD_LIST] = "array",
+	};
+	const char *is = json_str(schema, "type");
+
+	if (type == FIELD_PRESENT)
+		return true;
+	if (type == FIELD_QUANTITY) /* an integer or a string, for which the schema has no type */
+		return !is || str_eq(is, "string") || str_eq(is, "integer");
+	return str_eq(is, types[type]);
+}
+
+bool schema_has_fields(const struct json *schema, const struct json_field *fields, size_t n,
+                       struct str *lacks)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct json *field;
+		bool any;
+
+		if (str_has_prefix(fields[i].path, "metadata."))
+			continue;
+		field = schema_of_field(schema, fields[i].path, &any);
+		if (field && (any || is_of_type(field, fields[i].type)))
+			continue;
+		str_addf(lacks, "%s%s %s", lacks->len ? ", " : "", fields[i].path,
+		         field ? "has another type" : "is missing");
+		all = false;
+	}
+	return all;
 }

@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decoding JSON objects by a table of fields; for this folder only. */
+/* Decodes JSON objects by a table of fields; only for this directory. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/json.h"
+#include "common/str.h"
 
-/* What is read, and the type of the struct's member that it goes to. */
+/* The type of the JSON value, and of the struct's member that receives it. */
 enum field_type {
 	FIELD_TEXT,     /* const char * */
 	FIELD_FLAG,     /* bool */
 	FIELD_NUMBER,   /* int64_t */
 	FIELD_QUANTITY, /* int64_t, bytes */
 	FIELD_MAP,      /* const struct json *: an object whose members are strings */
-	FIELD_PRESENT,  /* bool: is there any value? */
+	FIELD_PRESENT,  /* bool: whether the value is present */
+	FIELD_LIST,     /* an array, which decode_fields() skips */
 };
 
-/* Where a value is in JSON, and where it goes. An absent value leaves the member as it is. */
+/*
+ * The path of a value in JSON, and the member that receives it. An absent value leaves the member
+ * unchanged.
+ */
 struct json_field {
 	const char *path;
 	enum field_type type;
@@ -24,8 +30,16 @@ struct json_field {
 };
 
 /*
- * -1 (UNAVAILABLE, the text begins with the path) when a value has the wrong type: of the first
- * one. Its member stays as it is, all others are filled in.
+ * Decodes the fields. Returns -1 (UNAVAILABLE) if values have the wrong type; the message begins
+ * with the path of the first one. The members of these values are unchanged; all others are filled
+ * in.
  */
 int decode_fields(const struct json *object, const struct json_field *fields, size_t n, void *into,
                   struct err *err) MUST_CHECK;
+/*
+ * Returns true if this schema of the kind (OpenAPI v3) has each field of `spec` and `status` with
+ * its type. If not, adds the missing fields to *lacks: "spec.x is missing". Fields of `metadata`
+ * are not checked, because each kind has them.
+ */
+bool schema_has_fields(const struct json *schema, const struct json_field *fields, size_t n,
+                       struct str *lacks);

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DPUVolumeAttachment: a table to read it, a few lines to write it. src/controller decides whether
- * its status is enough for a node.
+ * DPUVolumeAttachment: a table to read it, and a few lines to write it. src/controller decides
+ * whether the status suffices for a node.
  */
 #include "dpf/dpu_attachment.h"
 
 #include "common/cleanup.h"
 #include "dpf/decode.h"
-
-const struct kube_kind dpu_attachment_kind = {
-	.group = "storage.dpu.nvidia.com",
-	.version = "v1alpha1",
-	.plural = "dpuvolumeattachments",
-	.kind = "DPUVolumeAttachment",
-};
 
 static const char *text_or_empty(const struct json *object, const char *path)
 {
@@ -35,6 +28,7 @@ struct dpu_attachment_key dpu_attachment_key(const struct json *object)
 	return (struct dpu_attachment_key) {
 		.name = text_or_empty(object, "metadata.name"),
 		.uid = text_or_empty(object, "metadata.uid"),
+		.created = text_or_empty(object, "metadata.creationTimestamp"),
 		.node = text_or_empty(object, "spec.dpuNodeName"),
 		.volume = text_or_empty(object, "spec.dpuVolumeName"),
 		.deleting = json_at(object, "metadata.deletionTimestamp") != NULL,
@@ -57,6 +51,28 @@ static const struct json_field fields[] = {
 	{ "status.dpu.nvmeAttrs.namespaceUUID", FIELD_TEXT, AT(nvme_uuid) },
 	{ "status.dpu.virtioFSAttrs", FIELD_PRESENT, AT(has_virtiofs) },
 	{ "status.dpu.virtioFSAttrs.filesystemTag", FIELD_TEXT, AT(virtiofs_tag) },
+};
+
+/* Fields that are written, or read by separate code. */
+static const struct json_field others[] = {
+	{ "spec.dpuNodeName", FIELD_TEXT, 0 },
+	{ "spec.dpuVolumeName", FIELD_TEXT, 0 },
+	{ "status.conditions", FIELD_LIST, 0 },
+};
+
+static bool dpu_attachment_serves(const struct json *schema, struct str *lacks)
+{
+	bool read = schema_has_fields(schema, fields, ARRAY_LEN(fields), lacks);
+
+	return schema_has_fields(schema, others, ARRAY_LEN(others), lacks) && read;
+}
+
+const struct kube_kind dpu_attachment_kind = {
+	.group = "storage.dpu.nvidia.com",
+	.version = "v1alpha1",
+	.plural = "dpuvolumeattachments",
+	.kind = "DPUVolumeAttachment",
+	.serves = dpu_attachment_serves,
 };
 
 int dpu_attachment_decode(const struct json *object, struct dpu_attachment *ret, struct err *err)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kinds that stand for a host. Only their existence matters, and the count of CSINode. */
+/*
+ * The kinds that represent a host. The driver uses only their existence, the volume count in
+ * CSINode, and the host's DPU that DPF uses.
+ */
 #include "dpf/dpu_node.h"
 
 #include "common/str.h"
@@ -9,6 +12,13 @@ const struct kube_kind dpu_node_kind = {
 	.version = "v1alpha1",
 	.plural = "dpunodes",
 	.kind = "DPUNode",
+};
+
+const struct kube_kind dpu_kind = {
+	.group = "provisioning.dpu.nvidia.com",
+	.version = "v1alpha1",
+	.plural = "dpus",
+	.kind = "DPU",
 };
 
 const struct kube_kind core_node_kind = {
@@ -24,6 +34,25 @@ const struct kube_kind csi_node_kind = {
 	.plural = "csinodes",
 	.kind = "CSINode",
 };
+
+void dpu_count_add(struct dpu_count *n, const struct json *dpu)
+{
+	const struct json *annotations = json_at(dpu, "metadata.annotations");
+	bool going = json_at(dpu, "metadata.deletionTimestamp");
+	bool preferred = json_member(annotations, DPU_ANNOTATION_PREFERRED);
+
+	if (!str_eq(json_str(dpu, "spec.dpuNodeName"), n->node))
+		return;
+	n->all++;
+	n->going += going;
+	n->preferred += preferred;
+	n->preferred_going += preferred && going;
+}
+
+bool dpu_count_is_usable(const struct dpu_count *n)
+{
+	return n->all == 1 ? !n->going : n->preferred == 1 && !n->preferred_going;
+}
 
 int64_t csi_node_limit(const struct json *csi_node, const char *driver)
 {

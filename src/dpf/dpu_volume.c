@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DPUVolume: a table to read it, a few lines to write it. src/controller decides what its fields
- * mean for a CSI volume.
+ * DPUVolume: a table to read it, and a few lines to write it. src/controller decides what its
+ * fields mean for a CSI volume.
  */
 #include "dpf/dpu_volume.h"
 
@@ -9,13 +9,6 @@
 #include "dpf/decode.h"
 #include "dpf/quantity.h"
 #include "common/str.h"
-
-const struct kube_kind dpu_volume_kind = {
-	.group = "storage.dpu.nvidia.com",
-	.version = "v1alpha1",
-	.plural = "dpuvolumes",
-	.kind = "DPUVolume",
-};
 
 static const struct {
 	const char *word;
@@ -41,6 +34,28 @@ static const struct json_field fields[] = {
 	{ "status.state.selectedDPUStorageVendorName", FIELD_TEXT, AT(vendor) },
 	{ "status.state.storageVendorPluginName", FIELD_TEXT, AT(vendor_plugin) },
 	{ "status.state.volumeInfo.capacity.storage", FIELD_QUANTITY, AT(capacity) },
+};
+
+/* Fields that are written, or read by separate code. */
+static const struct json_field others[] = {
+	{ "spec.accessModes", FIELD_LIST, 0 },
+	{ "spec.volumeMode", FIELD_TEXT, 0 },
+	{ "status.conditions", FIELD_LIST, 0 },
+};
+
+static bool dpu_volume_serves(const struct json *schema, struct str *lacks)
+{
+	bool read = schema_has_fields(schema, fields, ARRAY_LEN(fields), lacks);
+
+	return schema_has_fields(schema, others, ARRAY_LEN(others), lacks) && read;
+}
+
+const struct kube_kind dpu_volume_kind = {
+	.group = "storage.dpu.nvidia.com",
+	.version = "v1alpha1",
+	.plural = "dpuvolumes",
+	.kind = "DPUVolume",
+	.serves = dpu_volume_serves,
 };
 
 int dpu_volume_decode(const struct json *object, struct dpu_volume *ret, struct err *err)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DPUVolume of DPF (storage.dpu.nvidia.com/v1alpha1): its JSON as a plain struct, and back. */
+/*
+ * Converts DPF's DPUVolume (storage.dpu.nvidia.com/v1alpha1) from JSON to a plain struct, and back.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +13,7 @@
 
 extern const struct kube_kind dpu_volume_kind;
 
-/* accessModes, as bits. */
+/* The access modes, as bits. */
 enum {
 	DPU_READ_WRITE_ONCE = 1,
 	DPU_READ_ONLY_MANY = 2,
@@ -27,19 +29,23 @@ struct dpu_volume {
 	const struct json *parameters;
 	unsigned access_modes;
 	int64_t requested, limit; /* bytes; limit 0: none */
-	bool block; /* volumeMode Block: emulated NVMe; else a filesystem shared by virtio-fs */
+	bool block; /* volumeMode Block: emulated NVMe; otherwise a share by virtio-fs */
 	const char *phase, *vendor, *vendor_plugin;
-	int64_t capacity; /* of what the vendor made, in bytes; 0 while unknown */
+	/* capacity of the volume that the vendor has created, in bytes; 0: not yet known */
+	int64_t capacity;
 };
 
 /*
- * -1 (UNAVAILABLE, since only others can repair it) when a member has the wrong type; *ret has all
- * other members.
+ * Returns -1 if a member has the wrong type; *ret has all other members. The code is UNAVAILABLE,
+ * because the driver cannot repair the object.
  */
 int dpu_volume_decode(const struct json *object, struct dpu_volume *ret, struct err *err)
 	MUST_CHECK;
 bool dpu_volume_is_bound(const struct dpu_volume *v);
-/* Is it bound, or was it once? CreateVolume answers no sooner, so before nobody has its id. */
+/*
+ * Returns true if the volume is bound, or was bound at some time. Before that, CreateVolume does
+ * not return, so no client has the volume's id.
+ */
 bool dpu_volume_was_bound(const struct dpu_volume *v);
 
 struct dpu_volume_spec {
@@ -50,11 +56,11 @@ struct dpu_volume_spec {
 	bool block;
 };
 
-/* A new object of that name; the caller adds labels and annotations. */
+/* Returns a new object of that name; the caller adds labels and annotations. */
 struct json *dpu_volume_encode(const char *name, const struct dpu_volume_spec *spec);
-/* Sets what is asked for, in an object or a patch; limit 0: leaves that alone. */
+/* Sets the requested size in an object or a patch. With limit 0 the limit stays unchanged. */
 void dpu_volume_set_size(struct json *object, int64_t requested, int64_t limit);
-/* The bit of "ReadWriteOnce", ...; 0 for any other word. */
+/* Returns the bit of "ReadWriteOnce", ...; 0 for any other string. */
 unsigned dpu_access_mode(const char *word);
-/* "ReadWriteOnce, ReadOnlyMany" into buf; returns buf. */
+/* Writes "ReadWriteOnce, ReadOnlyMany" to buf; returns buf. */
 const char *dpu_access_modes_text(unsigned modes, char buf[64]);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks for CEL rules that forbid any change of the requested size: an equality of self and oldSelf
- * at the field or above it, alone or as one part of a conjunction. Of other rules (that it may only
- * grow, say) the API server judges each request; CEL is not evaluated here. Owns nothing.
+ * Searches for CEL rules that forbid any change of the requested size. Such a rule is an equality
+ * of self and oldSelf at the field or above it, as the whole rule or as one part of a conjunction.
+ * Other rules (for example, that the size may only grow) are left to the API server, which checks
+ * each request; this file does not evaluate CEL. Owns nothing.
  */
 #include "dpf/dpu_volume_schema.h"
 
@@ -13,11 +14,14 @@
 #include "common/mem.h"
 
 #define FIELD "spec.resources.requests.storage"
-#define RULE_MAX 2000 /* bytes; reading one takes their square, and real ones have some hundred */
+/*
+ * bytes; parsing time grows with the square of the length, and real rules have a few hundred bytes
+ */
+#define RULE_MAX 2000
 
 /* ---- one rule ---- */
 
-/* Without blanks, and with self.a for self['a']. */
+/* Removes blanks, and writes self['a'] as self.a. */
 static char *schema_normal_rule(const char *rule)
 {
 	char *text = xmalloc(strlen(rule) + 1), *out = text;
@@ -36,7 +40,7 @@ static char *schema_normal_rule(const char *rule)
 	return text;
 }
 
-/* The end of what the parenthesis at `open` encloses; `end` when it is not closed. */
+/* Returns the end of the parenthesis that opens at `open`; `end` if it is not closed. */
 static const char *closing(const char *open, const char *end)
 {
 	int depth = 0;
@@ -49,7 +53,7 @@ static const char *closing(const char *open, const char *end)
 	return end;
 }
 
-/* The first `word` outside of parentheses, or NULL. */
+/* Returns the first `word` outside parentheses, or NULL. */
 static const char *outside(const char *from, const char *end, const char *word)
 {
 	size_t n = strlen(word);
@@ -63,7 +67,7 @@ static const char *outside(const char *from, const char *end, const char *word)
 	return NULL;
 }
 
-/* Takes off the parentheses around all of it. */
+/* Removes parentheses around the whole text. */
 static void strip(const char **from, const char **end)
 {
 	while (*from < *end && **from == '(' && closing(*from, *end) == *end - 1) {
@@ -72,7 +76,7 @@ static void strip(const char **from, const char **end)
 	}
 }
 
-/* "self.a.b" is ".a.b" of self; false: it is no such path. */
+/* Converts "self.a.b" to ".a.b". Returns false if it is not such a path. */
 static bool schema_path(const char *who, const char *from, const char *end, struct str *ret)
 {
 	size_t n = strlen(who);
@@ -99,7 +103,7 @@ static bool are_same(const char *one, const char *one_from, const char *one_end,
 	       str_has_prefix(below, a.ptr) && (below[a.len] == 0 || below[a.len] == '.');
 }
 
-/* below: the path from where the rule stands to the field, ".requests.storage". */
+/* `below` is the path from the rule's level to the field: ".requests.storage". */
 static bool schema_freezes(const char *from, const char *end, const char *below)
 {
 	const char *and, *equal;
@@ -119,7 +123,7 @@ static bool schema_freezes(const char *from, const char *end, const char *below)
 
 /* ---- the schema ---- */
 
-/* The rule that forbids it at this level, or NULL. */
+/* Returns the rule at this level that forbids a change, or NULL. */
 static const char *frozen_by(const struct json *level, const char *below)
 {
 	json_foreach (item, json_member(level, "x-kubernetes-validations")) {
@@ -148,7 +152,7 @@ bool dpu_volume_may_grow(const struct json *schema, struct str *why)
 
 	for (size_t i = 0;; i++) {
 		const char *rule = frozen_by(schema, below);
-		/* What lies above it: "spec.resources". */
+		/* The levels above the field: "spec.resources". */
 		int above = below - path > 1 ? (int)(below - path) - 1 : 0;
 
 		if (rule) {

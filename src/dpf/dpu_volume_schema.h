@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the cluster's CRD of DPUVolumes allows. Pure functions. */
+/* Reads the rules of the cluster's CRD of DPUVolumes. Pure functions. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 #include "common/str.h"
 
 /*
- * Does the schema let spec.resources.requests.storage of a DPUVolume change? False: `why` says what
- * forbids it, "spec.resources has the rule self == oldSelf".
+ * Returns true if the schema allows a change of spec.resources.requests.storage in a DPUVolume. If
+ * not, `why` names the rule that forbids it: "spec.resources has the rule self == oldSelf".
  */
 bool dpu_volume_may_grow(const struct json *schema, struct str *why);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quantities in integers only: a size that went through a double would come back as another size. A
- * quantity is digits, a fraction and a factor of 2^n or 10^n; 18 digits of fraction times the
- * largest factor still fit 128 bits. Pure functions.
+ * Uses only integers, because a size that is converted through a double could change. A quantity
+ * consists of digits, a fraction and a factor of 2^n or 10^n. 18 digits of fraction times the
+ * largest factor still fit in 128 bits. Pure functions.
  */
 #include "dpf/quantity.h"
 
@@ -50,7 +50,7 @@ static int too_big(const char *what, const char *text, struct err *err)
 	return err_set(err, ERR_INVALID, "%s: \"%s\" is more than can be counted", what, text);
 }
 
-/* Reads up to 19 digits, which fit 64 bits. Returns their number, or -1 when there are more. */
+/* Reads up to 19 digits, which fit in 64 bits. Returns their number, or -1 if there are more. */
 static int quantity_read_digits(const char **at, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -85,7 +85,7 @@ static int quantity_read_fraction(const char **at, struct parts *p)
 	return 0;
 }
 
-/* "e9", "E-3": an exponent, where "E" alone is the suffix exa. */
+/* Reads an exponent, "e9" or "E-3". "E" without digits is the suffix exa. */
 static bool quantity_read_exponent(const char *text, struct parts *p)
 {
 	struct err ignored = ERR_INIT;
@@ -117,10 +117,12 @@ static u128 divide_up(u128 value, u128 by)
 	return value / by + (value % by != 0);
 }
 
-/* The value rounded up. From 2^63 on it may be inexact, but is not below 2^63. */
+/*
+ * Returns the value rounded up. From 2^63 on the result may be inexact, but it is never below 2^63.
+ */
 static u128 evaluate(const struct parts *p)
 {
-	u128 one = power_of_ten(p->digits); /* parts of the fraction in a whole */
+	u128 one = power_of_ten(p->digits); /* number of units of the fraction in 1 */
 	u128 factor;
 
 	assert(p->digits <= MAX_FRACTION && p->exponent >= -MAX_FRACTION);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line and the environment, as one struct made from flags.def.
+ * The command line and the environment, as one struct generated from flags.def.
  *
  * Forms: --name=value, --name value, --name (a boolean), and the same with one dash; also -v2. A
- * name may have underscores in place of dashes. Of a flag that is given several times the last one
- * counts. A flag takes precedence over the environment.
+ * name may have underscores in place of dashes. If a flag is given several times, the last value is
+ * used. A flag takes precedence over the environment.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 #include "common/str.h"
 
 #define FLAG_FIELD_STRING const char * /* borrowed from argv, the environment or flags.def */
-#define FLAG_FIELD_WORD const char *   /* the same; "true" when the flag has no value */
+#define FLAG_FIELD_WORD const char *   /* as for STRING; "true" if the flag has no value */
 #define FLAG_FIELD_BOOL bool
 #define FLAG_FIELD_INT int64_t
 #define FLAG_FIELD_FLOAT double
@@ -32,15 +32,16 @@ struct flags {
 	bool controller, node;        /* the services that --mode names */
 	char *socket_path;            /* the path in bind_address */
 	char *socket_dir;             /* its directory; the default of plugin_dir */
+	char *canonical[2];           /* kubelet_dir and plugin_dir with symbolic links resolved */
 	gid_t socket_gid;             /* (gid_t)-1: unchanged */
-	enum flags_question question; /* of --probe, --pre-stop */
+	enum flags_question question; /* set by --probe and --pre-stop */
 };
 
-/* What the parser found; each member of a list is a whole line for the operator. */
+/* The messages of the parser; each string of a list is a complete line for the operator. */
 struct flags_report {
 	struct strs errors;   /* why the driver cannot start */
-	struct strs warnings; /* the flags that have no effect, all in one line */
-	bool usage;           /* the command line cannot be read: exit status 2, not 1 */
+	struct strs warnings; /* the ignored flags, in one line */
+	bool usage;           /* the command line cannot be parsed: exit status 2, not 1 */
 };
 
 #define FLAGS_REPORT_INIT                                                  \
@@ -50,16 +51,17 @@ struct flags_report {
 
 /*
  * Fills *f from defaults, argv[1..] and env (getenv, or a test's), and checks it. Returns 0, or -1
- * with all errors in report->errors, not only the first. With --help or --version nothing is
- * checked, with --probe only the endpoint, with --pre-stop only the directories. flags_clear()
- * afterwards, also after -1.
+ * with all errors in report->errors, not only the first: errors of arguments that cannot be parsed
+ * or, if all can be parsed, errors of values. A command (COMMAND of flags.def) is refused here,
+ * because main.c runs commands. With --help or --version nothing is checked, with --probe only the
+ * endpoint, with --pre-stop only the directories. Call flags_clear() afterwards, even after -1.
  */
 int flags_parse(struct flags *f, int argc, char *const argv[], char *(*env)(const char *name),
                 struct flags_report *report) MUST_CHECK;
 void flags_clear(struct flags *f);
 void flags_report_clear(struct flags_report *report);
 
-/* --help: the list of all flags, 100 columns wide. */
+/* Prints --help: the list of all flags, 100 columns wide. */
 void flags_print_help(FILE *out);
-/* The same as a Markdown table for docs/flags.md; `make lint` compares the two. */
+/* Prints the list as a Markdown table for docs/reference/flags.md; `make lint` compares the two. */
 void flags_print_markdown(FILE *out);

@@ -2,7 +2,7 @@
 /*
  * Checks the flags against each other: roles, endpoint, ranges, names.
  *
- * Each error is a line with the flag, its value and what it should be. Nothing is opened or
+ * Each error is a line with the flag, its value and the expected value. Nothing is opened or
  * started; only the group database is read.
  */
 #include "flags/flags_priv.h"
@@ -11,18 +11,17 @@
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "common/limits.h"
 #include "common/listen_address.h"
 #include "common/mem.h"
 
-/* Longest path of a socket: sockaddr_un.sun_path less its NUL. */
+/* Maximum length of a socket's path: sockaddr_un.sun_path minus its NUL. */
 #define SOCKET_PATH_MAX 107
 /* CSI limits a driver's name to 63 characters; kubelet refuses a longer one. */
 #define DRIVER_NAME_MAX 63
-/* And what is before the slash of a topology's key, "topology.<name>". */
+/* The maximum length of <name> in the prefix of a topology key, "topology.<name>". */
 #define TOPOLOGY_NAME_MAX 54
 
-/* `words` is the list of the error, separated by ", ". */
+/* `words` is the list of accepted values for the error message, separated by ", ". */
 static void check_word(const char *flag, const char *text, const char *words, struct strs *errors)
 {
 	size_t n = strlen(text);
@@ -30,7 +29,7 @@ static void check_word(const char *flag, const char *text, const char *words, st
 	for (const char *w = words; w; w = strchr(w, ' ') ? strchr(w, ' ') + 1 : NULL)
 		if (n && strcspn(w, ",") == n && strncmp(w, text, n) == 0)
 			return;
-	strs_addf(errors, "--%s: \"%s\" is none of %s", flag, text, words);
+	strs_addf(errors, "--%s: \"%s\" is not one of %s", flag, text, words);
 }
 
 static void flags_check_mode(struct flags *f, struct strs *errors)
@@ -44,12 +43,12 @@ static void flags_check_mode(struct flags *f, struct strs *errors)
 }
 
 /*
- * Kubernetes replaces $(NODE_NAME) only when the container has such an environment variable: it is
- * often forgotten in a manifest.
+ * Returns true for an unexpanded $(NODE_NAME). Kubernetes replaces it only if the container has
+ * that environment variable, which is often missing in a manifest.
  */
 static bool unexpanded(const char *flag, const char *text, struct strs *errors)
 {
-	if (!str_has_prefix(text, "$("))
+	if (!str_has_prefix(text, "$(") && !str_has_prefix(text, "${"))
 		return false;
 	strs_addf(errors,
 	          "--%s: \"%s\" was not replaced: the container has no such environment variable",
@@ -62,10 +61,10 @@ static void flags_check_names(const struct flags *f, struct strs *errors)
 	if (str_empty(f->name))
 		strs_add(errors, "--name is empty; the default is csi.snap.nvidia.com");
 	else if (!dns1123_subdomain(f->name) || strlen(f->name) > DRIVER_NAME_MAX)
-		strs_addf(
-			errors,
-			"--name: \"%s\" is no driver name: at most %d lower-case letters, digits, '-' and '.'",
-			f->name, DRIVER_NAME_MAX);
+		strs_addf(errors,
+		          "--name: \"%s\" is not a driver name: at most %d lower-case letters, "
+		          "digits, '-' and '.'",
+		          f->name, DRIVER_NAME_MAX);
 	else if (f->topology && strlen(f->name) > TOPOLOGY_NAME_MAX)
 		strs_addf(errors,
 		          "--topology: --name=%s is too long for the key of a topology: at most %d "
@@ -83,12 +82,15 @@ static void flags_check_names(const struct flags *f, struct strs *errors)
 		          "--node-id is required with --mode=%s: the name of this Kubernetes node",
 		          f->mode);
 	else if (f->node && !unexpanded("node-id", f->node_id, errors) &&
-	         strlen(f->node_id) > LIMIT_FIELD_NODE_ID)
-		strs_addf(errors, "--node-id: longer than %d bytes", LIMIT_FIELD_NODE_ID);
+	         !dns1123_subdomain(f->node_id))
+		strs_addf(errors,
+		          "--node-id: \"%s\" is not the name of a Kubernetes node: at most 253 "
+		          "lower-case letters, digits, '-' and '.'",
+		          f->node_id);
 }
 
 /*
- * The socket's path is the host of the URL with its path behind it, as in the Go plugin:
+ * The path of the socket is the URL's host followed by its path, as in the Go plugin:
  * unix://csi/csi.sock is the relative path csi/csi.sock.
  */
 int flags_endpoint_path(const char *url, char **ret, struct err *err)
@@ -98,7 +100,8 @@ int flags_endpoint_path(const char *url, char **ret, struct err *err)
 	if (str_has_prefix(url, "tcp:"))
 		return err_set(
 			err, ERR_INVALID,
-			"\"%s\": tcp is not served, since everybody on the network could then mount and delete volumes; use unix:///csi/csi.sock",
+			"\"%s\": tcp is not served, because every host on the network could then "
+			"mount and delete volumes; use unix:///csi/csi.sock",
 			url);
 	if (str_has_prefix(url, "unix://"))
 		path = url + strlen("unix://");
@@ -114,10 +117,10 @@ int flags_endpoint_path(const char *url, char **ret, struct err *err)
 		               "\"%s\" names no socket; write unix:///csi/csi.sock", url);
 	if (strpbrk(path, "?#%@"))
 		return err_set(err, ERR_INVALID,
-		               "\"%s\": a socket path has none of ?, #, %%, @ here", url);
+		               "\"%s\": a socket path must not contain ?, #, %% or @", url);
 	if (strlen(path) > SOCKET_PATH_MAX)
 		return err_set(err, ERR_INVALID,
-		               "\"%s\": the path of a socket has %d bytes at most", url,
+		               "\"%s\": the path of a socket has at most %d bytes", url,
 		               SOCKET_PATH_MAX);
 	*ret = xstrdup(path);
 	return 0;
@@ -186,8 +189,8 @@ static void flags_check_ranges(const struct flags *f, struct strs *errors)
 			          (long long)ranges[i].value, (long long)ranges[i].min,
 			          (long long)ranges[i].max);
 	if (f->wait_timeout_ms < 1000)
-		strs_add(errors,
-		         "--wait-timeout: less than 1s leaves no time for anything to get ready");
+		strs_addf(errors, "--wait-timeout: %lldms is too short (expected at least 1s)",
+		          (long long)f->wait_timeout_ms);
 	if (f->socket_mode & ~(mode_t)0777)
 		strs_addf(errors, "--socket-mode: %04o has more than permission bits",
 		          (unsigned)f->socket_mode);
@@ -244,7 +247,7 @@ static void flags_check_node(const struct flags *f, struct strs *errors)
 				errors,
 				"--node-pci-vendor: \"%s\" is not four lower-case hex digits like 15b3",
 				f->node_pci_vendors.v[i]);
-	if (*f->registration_path && !f->node)
+	if (*f->registration_path && f->controller && !f->node)
 		strs_addf(errors,
 		          "--kubelet-registration-path: --mode=%s serves no node to register",
 		          f->mode);
@@ -255,7 +258,7 @@ static void flags_check_node(const struct flags *f, struct strs *errors)
 
 static void flags_check_startup_taint(const struct flags *f, struct strs *errors)
 {
-	if (f->startup_taint && !f->controller)
+	if (f->startup_taint && f->node && !f->controller)
 		strs_addf(errors,
 		          "--startup-taint: --mode=%s has no access to the Kubernetes API; set it "
 		          "for the controller",
@@ -266,7 +269,7 @@ static void flags_check_gate(const struct flags *f, struct strs *errors)
 {
 	if (!f->controlled_mode)
 		return;
-	if (!f->node)
+	if (f->controller && !f->node)
 		strs_addf(errors, "--controlled-mode: --mode=%s serves no node", f->mode);
 	if (*f->control_socket != '/')
 		strs_addf(errors, "--control-socket: \"%s\" is not an absolute path",
@@ -279,31 +282,35 @@ static void flags_check_gate(const struct flags *f, struct strs *errors)
 		          f->control_socket);
 }
 
-static void flags_check_probe(struct flags *f, struct strs *errors)
+/* Returns false if the value is refused. It is then not known whether --mode is missing. */
+static bool flags_check_probe(struct flags *f, struct strs *errors)
 {
 	struct err ignored = ERR_INIT;
 	bool ready = false;
 
-	if (str_eq(f->probe, "registered"))
+	if (str_eq(f->probe, "registered")) {
 		f->question = ASK_REGISTERED;
-	else if (parse_bool("--probe", f->probe, &ready, &ignored))
-		strs_addf(
-			errors,
-			"--probe: \"%s\" is nothing to ask for; write --probe or --probe=registered",
-			f->probe);
-	else if (ready)
-		f->question = ASK_READY;
+	} else if (!parse_bool("--probe", f->probe, &ready, &ignored)) {
+		f->question = ready ? ASK_READY : ASK_NOTHING;
+	} else {
+		strs_addf(errors,
+		          "--probe: \"%s\" is not a probe; write --probe or --probe=registered",
+		          f->probe);
+		return false;
+	}
+	return true;
 }
 
 void flags_check(struct flags *f, struct strs *errors)
 {
-	flags_check_probe(f, errors);
+	if (!flags_check_probe(f, errors))
+		return;
 	if (f->pre_stop_ms > 0) {
 		f->question = ASK_PRE_STOP;
 		flags_check_roots(f, errors);
 		return;
 	}
-	if (f->question) { /* nothing but the endpoint is used */
+	if (f->question) { /* only the endpoint is used */
 		flags_check_endpoint(f, errors);
 		return;
 	}

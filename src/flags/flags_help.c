@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of flags for people: --help for a terminal, a Markdown table for docs/flags.md.
+ * Prints the list of flags: --help for a terminal, a Markdown table for docs/reference/flags.md.
  *
- * Both are printed from the rows of flags.def, so neither can differ from what the parser accepts.
+ * Both are printed from the rows of flags.def, so neither can differ from the flags that the parser
+ * accepts.
  */
 #include "flags/flags_priv.h"
 
@@ -25,7 +26,7 @@ static void spell(struct str *s, const struct option_row *row)
 		str_add(s, "=false");
 }
 
-/* Prints the text, broken at spaces; the cursor is at column INDENT already. */
+/* Prints the text, broken at spaces; the cursor is already at column INDENT. */
 static void help_wrap(FILE *out, const char *text)
 {
 	size_t column = INDENT;
@@ -54,13 +55,28 @@ static void help_print_row(FILE *out, const struct option_row *row)
 	if (!str_empty(row->default_) && !((row->kind == OPTION_BOOL || row->kind == OPTION_WORD) &&
 	                                   str_eq(row->default_, "false")))
 		str_addf(&right, " (default %s)", row->default_);
-	fprintf(out, "  %-*s", INDENT - 2, left.ptr);
-	if (left.len + 2 >= INDENT)
-		fprintf(out, "\n%*s", INDENT, "");
+	if (left.len + 3 < INDENT) /* at least two spaces, where packaging/tables.awk splits */
+		fprintf(out, "  %-*s", INDENT - 2, left.ptr);
+	else
+		fprintf(out, "  %s\n%*s", left.ptr, INDENT, "");
 	help_wrap(out, right.ptr);
 }
 
-/* Adds "--a, --b": all flags without effect. */
+static void help_print_commands(FILE *out)
+{
+	size_t n;
+	const struct flag_command *commands = flag_commands(&n);
+
+	for (size_t i = 0; i < n; i++) {
+		char left[INDENT];
+
+		snprintf(left, sizeof(left), "%s %s", commands[i].word, commands[i].usage);
+		fprintf(out, "  %-*s", INDENT - 2, left);
+		help_wrap(out, commands[i].text);
+	}
+}
+
+/* Adds "--a, --b": all flags that have no effect. */
 static void list_ignored(struct str *s, const struct option_row *rows, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -78,8 +94,11 @@ void flags_print_help(FILE *out)
 	      ": CSI driver for storage on NVIDIA BlueField DPUs\n\n"
 	      "usage: snap-csi-plugin --mode=controller --namespace=NAME [flags]\n"
 	      "       snap-csi-plugin --mode=node --node-id=NAME [flags]\n"
-	      "       snap-csi-plugin host --help    volumes on a host without Kubernetes\n",
+	      "       snap-csi-plugin COMMAND\n"
+	      "\n"
+	      "Commands:\n",
 	      out);
+	help_print_commands(out);
 	for (size_t i = 0; i < n; i++)
 		if (rows[i].kind == OPTION_GROUP)
 			fprintf(out, "\n%s\n", rows[i].text);
@@ -88,7 +107,7 @@ void flags_print_help(FILE *out)
 	list_ignored(&ignored, rows, n);
 	fprintf(out, "  %-*s", INDENT - 2, "(no effect)");
 	help_wrap(out, ignored.ptr);
-	fputs("\nexit status: 0 after SIGTERM or SIGINT, 1 it cannot serve, 2 unknown flag,\n"
+	fputs("\nexit status: 0 after SIGTERM or SIGINT, 1 cannot serve, 2 invalid flag,\n"
 	      "             3 a call still ran 25 s after SIGTERM (the log names it)\n",
 	      out);
 }

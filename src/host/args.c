@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One table of options, for the parser (common/option_table.h) and the help. Reports options that
- * contradict each other; the node's rules check volumes, paths and filesystems later.
+ * One table defines the options for the parser (common/option_table.h) and the help. Reports
+ * options that contradict each other; volumes, paths and filesystems are checked later by the
+ * node's rules.
  */
 #include "host/args.h"
 
@@ -26,32 +27,33 @@ static const struct option_row options[] = {
 	OPTION("device", 0, HOST_ATTACH, SWITCH, device, NULL, "",
 	       "make the volume available as a disk, /dev/snap-csi/VOLUME; without --mount the default"),
 	OPTION("mount", 0, HOST_ATTACH, STRING, mount, "", "DIR",
-	       "mount it at this directory, which is made when it is missing"),
+	       "mount it at this directory, which is created if missing"),
 	OPTION("fstype", 0, HOST_ATTACH, STRING, fs_type, "", "TYPE",
-	       "its filesystem: ext4, ext3, xfs or btrfs; without it, the one that is there, or ext4"),
+	       "its filesystem: ext4, ext3, xfs or btrfs; default: the existing one, or ext4"),
 	OPTION("options", 0, HOST_ATTACH, STRING, options, "", "LIST",
-	       "mount options, separated by commas: those of docs/parameters.md, \"Mount options\""),
+	       "mount options, separated by commas: those of docs/reference/parameters.md, \"Mount options\""),
 	OPTION("read-only", 0, HOST_ATTACH, SWITCH, read_only, NULL, "",
-	       "write nothing to the volume, also no journal: another host may be writing it"),
+	       "write nothing to the volume, not even its journal: another host may be writing "
+	       "to it"),
 	OPTION("format", 0, HOST_ATTACH, STRING, format, "", "WHEN",
-	       "make a filesystem where there is none. blank: only on a disk that is zero where the "
-	       "driver looks; unformatted: on any without a known signature. Without it nothing is ever "
-	       "formatted"),
+	       "create a filesystem on a disk without one. blank: only if the areas that the "
+	       "driver checks are zero; unformatted: on any disk without a known signature. "
+	       "Without this option, nothing is ever formatted"),
 	OPTION("output", 'o', HOST_LIST, STRING, output, "", "json", "print JSON"),
 	OPTION("timeout", 0, CHANGES | HOST_WATCH, SECONDS, timeout_ms, "120", "SECONDS",
-	       "how long to wait for the device, for a holder, or for another command (120); watch "
-	       "tries again afterwards"),
+	       "how long to wait for the device, for a holder, or for another command (120); "
+	       "watch retries afterwards"),
 	OPTION("kubeconfig", 0, HOST_WATCH, STRING, kubeconfig, "", "FILE",
 	       "the cluster's API server, and an account that may get, list and watch "
 	       "dpuvolumeattachments (manifests/components/host-watch)"),
 	OPTION("node", 0, HOST_WATCH, STRING, node, "", "NAME",
 	       "the name of this host's DPUNode: its attachments are followed"),
 	OPTION("namespace", 0, HOST_WATCH, STRING, namespace, "dpf-operator-system", "NAME",
-	       "where the attachments are (dpf-operator-system)"),
+	       "namespace of the attachments (dpf-operator-system)"),
 	OPTION("config", 0, HOST_WATCH, STRING, config, "", "FILE",
-	       "how each volume is made available (/etc/snap-csi/host.yaml, when there is one)"),
+	       "how each volume is made available (/etc/snap-csi/host.yaml, if it exists)"),
 	OPTION("state-dir", 0, ALL, STRING, state_dir, "/run/snap-csi/host", "DIR",
-	       "where is recorded what is attached (/run/snap-csi/host)"),
+	       "directory of the records of attached volumes (/run/snap-csi/host)"),
 	OPTION("sysfs-root", 0, ALL, STRING, sysfs, "/sys", "DIR", "where sysfs is (/sys)"),
 	OPTION("dev-root", 0, ALL, STRING, dev, "/dev", "DIR", "where the device nodes are (/dev)"),
 	OPTION("proc-root", 0, ALL, STRING, proc, "/proc", "DIR", "where procfs is (/proc)"),
@@ -70,15 +72,17 @@ static const struct {
 	const char *usage, *text;
 } commands[] = {
 	{ "attach", HOST_ATTACH, "attach -f FILE [--device | --mount DIR [...]]",
-	  "makes the volume of the file available on this host, and prints where it is" },
+	  "makes the volume of the file available on this host, and prints its path" },
 	{ "detach", HOST_DETACH, "detach VOLUME | -f FILE",
-	  "takes it away, unless somebody uses it" },
-	{ "list", HOST_LIST, "list [-o json]", "what is attached, where, and its health" },
-	{ "check", HOST_CHECK, "check", "is this host ready for volumes, and what to do if not" },
+	  "detaches the volume, unless it is in use" },
+	{ "list", HOST_LIST, "list [-o json]", "attached volumes with their paths and health" },
+	{ "check", HOST_CHECK, "check",
+	  "checks whether this host is ready for volumes, and "
+	  "prints next steps" },
 	{ "watch", HOST_WATCH, "watch --kubeconfig FILE --node NAME [--config FILE]",
-	  "follows the attachments of this host: attaches what is ready, detaches what is deleted" },
+	  "follows the attachments of this host: attaches ready ones, detaches deleted ones" },
 	{ "resume", HOST_RESUME, "resume VOLUME",
-	  "lets watch attach again what was detached by hand" },
+	  "allows watch to attach a volume again that was detached by hand" },
 };
 
 static const char *command_word(enum host_command command)
@@ -94,10 +98,14 @@ static int args_read_option(struct host_args *a, struct option_table *t, struct 
 	struct option_arg arg;
 	int rc = option_next(t, &arg);
 
-	if (rc == OPTION_UNKNOWN)
-		return err_set(err, ERR_INVALID, "%s is no option", arg.word);
+	if (rc == OPTION_UNKNOWN) {
+		const struct option_row *meant = option_meant(t, arg.word);
+
+		return err_set(err, ERR_INVALID, "%s is not an option%s%s", arg.word,
+		               meant ? "; write --" : "", meant ? meant->name : "");
+	}
 	if (a->command && !(arg.row->commands & a->command))
-		return err_set(err, ERR_INVALID, "%s is no option of host %s", arg.word,
+		return err_set(err, ERR_INVALID, "%s is not an option of host %s", arg.word,
 		               command_word(a->command));
 	if (rc == OPTION_EXTRA_VALUE)
 		return err_set(err, ERR_INVALID, "--%s takes no value", arg.row->name);
@@ -110,6 +118,8 @@ static int args_read_option(struct host_args *a, struct option_table *t, struct 
 
 static int args_read_word(struct host_args *a, const char *word, struct err *err)
 {
+	const char *meant = "";
+
 	if ((a->command == HOST_DETACH || a->command == HOST_RESUME) && str_empty(a->name)) {
 		a->name = word;
 		return 0;
@@ -120,7 +130,11 @@ static int args_read_word(struct host_args *a, const char *word, struct err *err
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
 		if (str_eq(commands[i].word, word))
 			a->command = commands[i].command;
-	return a->command ? 0 : err_set(err, ERR_INVALID, "\"%s\" is no command", word);
+		else if (str_resembles(word, commands[i].word))
+			meant = commands[i].word;
+	return a->command ? 0
+	                  : err_set(err, ERR_INVALID, "\"%s\" is not a command%s%s", word,
+	                            *meant ? "; write host " : "", meant);
 }
 
 int host_args_check_way(const struct host_args *a, struct err *err)
@@ -132,7 +146,9 @@ int host_args_check_way(const struct host_args *a, struct err *err)
 	if (!mount && (*a->fs_type || *a->options || *a->format))
 		return err_set(err, ERR_INVALID, "--fstype, --options and --format need --mount");
 	if (*a->format && !str_eq(a->format, "blank") && !str_eq(a->format, "unformatted"))
-		return err_set(err, ERR_INVALID, "--format is blank or unformatted, not \"%s\"",
+		return err_set(err, ERR_INVALID,
+		               "--format: \"%s\" is neither blank nor "
+		               "unformatted",
 		               a->format);
 	if (*a->format && a->read_only)
 		return err_set(err, ERR_INVALID, "--format and --read-only exclude each other");
@@ -147,11 +163,13 @@ static int args_check_watch(const struct host_args *a, struct err *err)
 		return err_set(err, ERR_INVALID,
 		               "host watch needs --node NAME, the name of this host's DPUNode");
 	if (!dns1123_subdomain(a->node))
-		return err_set(err, ERR_INVALID, "--node: no DPUNode can be called \"%s\"",
+		return err_set(err, ERR_INVALID, "--node: \"%s\" is not a valid name of a DPUNode",
 		               a->node);
 	return dns1123_subdomain(a->namespace)
 	               ? 0
-	               : err_set(err, ERR_INVALID, "--namespace: \"%s\" is no name of one",
+	               : err_set(err, ERR_INVALID,
+	                         "--namespace: \"%s\" is not a valid namespace "
+	                         "name",
 	                         a->namespace);
 }
 
@@ -170,7 +188,7 @@ static int args_check(const struct host_args *a, struct err *err)
 		return 0;
 	case HOST_LIST:
 		if (*a->output && !str_eq(a->output, "json"))
-			return err_set(err, ERR_INVALID, "-o is json, not \"%s\"", a->output);
+			return err_set(err, ERR_INVALID, "-o: \"%s\" is not json", a->output);
 		return 0;
 	case HOST_CHECK:
 		return 0;
@@ -208,7 +226,9 @@ void host_args_clear(struct host_args *a)
 	strs_clear(&a->vendors);
 }
 
-/* Adds " (attach, detach)"; nothing of an option that every command has. */
+/*
+ * Prints the commands of an option, " (attach, detach)", or nothing for an option of all commands.
+ */
 static void list_commands(FILE *out, unsigned mask)
 {
 	const char *between = " (";
@@ -225,7 +245,7 @@ static void list_commands(FILE *out, unsigned mask)
 
 void host_args_print_help(FILE *out)
 {
-	fputs("Volumes of a DPU on a host without Kubernetes (docs/zero-trust.md).\n\n", out);
+	fputs("Volumes of a DPU on a host without Kubernetes (docs/hosts/zero-trust.md).\n\n", out);
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
 		fprintf(out, "  snap-csi-plugin host %s\n      %s\n", commands[i].usage,
 		        commands[i].text);
@@ -240,7 +260,7 @@ void host_args_print_help(FILE *out)
 		list_commands(out, o->commands);
 		fprintf(out, "\n      %s\n", o->text);
 	}
-	fputs("\nExit status: 0 done, 1 failed, 2 the command line cannot be read, "
-	      "3 the attachment is not ready yet.\n",
+	fputs("\nExit status: 0 done, 1 failed, 2 invalid command line, 3 the attachment is not "
+	      "ready yet.\n",
 	      out);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line of "snap-csi-plugin host". */
+/* Parses the command line of "snap-csi-plugin host". */
 #pragma once
 
 #include <stdbool.h>
@@ -17,18 +17,18 @@ enum host_command {
 	HOST_RESUME = 32,
 };
 
-/* Strings are borrowed from argv or constant; "" when not given. */
+/* Strings are borrowed from argv or constant; "" if the option is not given. */
 struct host_args {
 	enum host_command command;
 	bool help;
 	const char *file; /* "-": standard input */
-	const char *name; /* of the volume, of detach and resume */
+	const char *name; /* detach and resume: name of the volume */
 	const char *mount, *fs_type, *options, *format;
 	bool device, read_only, json;
-	const char *kubeconfig, *node, *namespace, *config; /* of watch */
+	const char *kubeconfig, *node, *namespace, *config; /* options of watch */
 	/*
 	 * Set by `host watch`, not by an option: the namespace of the attachments that it watches.
-	 * "": a command in a shell.
+	 * "": the command was run by a user.
 	 */
 	const char *watched;
 	const char *output;
@@ -39,12 +39,15 @@ struct host_args {
 };
 
 /*
- * argv[0] is skipped. --name=value, --name value; of an option that is given several times the last
- * one counts. INVALID_ARGUMENT: it cannot be read, or contradicts itself. host_args_clear()
- * afterwards, also after -1.
+ * Parses the command line; skips argv[0]. Accepts --name=value and --name value; the last of
+ * repeated options counts. INVALID_ARGUMENT: an option is invalid, or contradicts another one. Call
+ * host_args_clear() afterwards, even after -1.
  */
 int host_args_parse(struct host_args *a, int argc, char *const argv[], struct err *err) MUST_CHECK;
 void host_args_clear(struct host_args *a);
-/* Do --device, --mount and what belongs to them go together? INVALID_ARGUMENT names them. */
+/*
+ * Checks that --device, --mount and their dependent options are consistent. INVALID_ARGUMENT: the
+ * message names the options that are not.
+ */
 int host_args_check_way(const struct host_args *a, struct err *err) MUST_CHECK;
 void host_args_print_help(FILE *out);

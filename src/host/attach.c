@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host attach: from a file to a mounted directory or a disk, by a stage of the node (request.h).
- * What is there already is compared with what is wanted by the node's rules, so doing it twice is
- * doing it once; the record adds what no mount tells: which volume it is, and the options as they
- * were given.
+ * host attach: attaches the volume of a file as a mounted directory or a disk, by a stage of the
+ * node (request.h). The node's rules compare an existing mount with the request, so a repeated
+ * attach changes nothing. The state file stores what the mount does not show: the volume, and the
+ * options as given.
  */
 #include "host/commands.h"
 
@@ -34,46 +34,48 @@ struct attaching {
 	struct deadline d;
 	struct host_request q;
 	bool recorded_before;
-	bool occupied; /* something was mounted before the stage */
+	bool occupied; /* the path had a mount before the stage */
 	bool staged;
 	int64_t since;
-	const char *watched; /* as the record is to have it */
+	const char *watched; /* namespace for the state file (struct host_state) */
 };
 
-/* ---- what is there ---- */
+/* ---- existing attachments ---- */
 
 static const char *shown(const char *text, const char *otherwise)
 {
 	return *text ? text : otherwise;
 }
 
-/* The volume is attached already: in this very way? */
+/* Checks that a volume that is already attached was attached with the same options. */
 static int attach_compare(const struct attaching *g, const struct host_state *is, struct err *err)
 {
 	const char *volume = is->volume;
 
 	if (*g->a->watched && *is->uid && !str_eq(is->uid, g->f->is.key.uid))
 		return err_set(err, ERR_EXISTS,
-		               "volume %s is attached already, by attachment %s (uid %s): detach "
+		               "volume %s is already attached, by attachment %s (uid %s): detach "
 		               "it first (snap-csi-plugin host detach %s)",
 		               volume, is->attachment, is->uid, volume);
 	if (!str_eq(is->mount, g->q.mount))
 		return err_set(err, ERR_EXISTS,
-		               "volume %s is attached already, %s%s: detach it first "
+		               "volume %s is already attached, %s%s: detach it first "
 		               "(snap-csi-plugin host detach %s)",
 		               volume, *is->mount ? "at " : "as a device", is->mount, volume);
 	if (!str_eq(is->options, g->a->options) || is->read_only != g->a->read_only ||
 	    (*g->a->fs_type && *is->fs_type && !str_eq(is->fs_type, g->a->fs_type)))
 		return err_set(err, ERR_EXISTS,
-		               "volume %s is attached already with other options (%s%s, filesystem "
-		               "%s): detach it first (snap-csi-plugin host detach %s)",
+		               "volume %s is already attached with other options (%s%s, "
+		               "filesystem %s): detach it first (snap-csi-plugin host detach %s)",
 		               volume, shown(is->options, "none"),
 		               is->read_only ? ", read-only" : "", shown(is->fs_type, "any"),
 		               volume);
 	return 0;
 }
 
-/* Attachments have addresses in upper or lower case, and without the domain. */
+/*
+ * Compares PCI addresses. Those of attachments are in upper or lower case, and may lack the domain.
+ */
 static bool is_same_pci_address(const char *a, const char *b)
 {
 	size_t n = strlen(a), m = strlen(b);
@@ -81,7 +83,7 @@ static bool is_same_pci_address(const char *a, const char *b)
 	return n && m && strcasecmp(n > m ? a + n - m : a, m > n ? b + m - n : b) == 0;
 }
 
-/* Until a device was found, all that is known of it is what its attachment says. */
+/* Compares devices. Until a device is found, only the data of its attachment are known. */
 static bool is_same_device(const struct attaching *g, const struct host_state *is,
                            const struct device *dev)
 {
@@ -96,7 +98,10 @@ static bool is_same_device(const struct attaching *g, const struct host_state *i
 	                           dev ? dev->pci : f->pci_address);
 }
 
-/* Another volume with this mount point, or on this device? `dev` NULL: it is not there yet. */
+/*
+ * Returns an error if another volume has this mount point or this device. `dev` NULL: no device was
+ * found yet.
+ */
 static int attach_check_other(const struct attaching *g, const char *name, const struct device *dev,
                               struct err *err)
 {
@@ -107,15 +112,15 @@ static int attach_check_other(const struct attaching *g, const char *name, const
 		return rc < 0 ? -1 : 0;
 	if (*g->q.mount && str_eq(is.mount, g->q.mount))
 		return err_set(err, ERR_EXISTS,
-		               "%s is where volume %s is attached: choose another directory, or "
-		               "detach that one first",
+		               "%s is the mount point of volume %s: choose another directory, or "
+		               "detach that volume first",
 		               g->q.mount, name);
 	if (is_same_device(g, &is, dev))
 		return err_set(
 			err, ERR_PRECONDITION,
-			"the device of attachment %s, PCI function %s, is attached as volume "
-			"%s already; is the file right? If it is, detach that one first "
-			"(snap-csi-plugin host detach %s)",
+			"the device of attachment %s, PCI function %s, is already attached as "
+			"volume %s; check the file, and if it is correct, detach that volume "
+			"first (snap-csi-plugin host detach %s)",
 			g->f->is.key.name, dev ? dev->pci : g->f->is.pci_address, name, name);
 	return 0;
 }
@@ -136,7 +141,7 @@ static int attach_check_others(const struct attaching *g, struct err *err)
 	return 0;
 }
 
-/* ---- records and links ---- */
+/* ---- state files and links ---- */
 
 static struct host_state attach_state(const struct attaching *g, const struct device *dev)
 {
@@ -186,15 +191,18 @@ static int attach_make_link(const struct attaching *g, const struct device *dev,
 	if (dir_make(dir, 0755, err) || file_remove(fresh, err))
 		return -1;
 	if (symlink(dev->path, fresh) < 0)
-		return err_sys(err, errno, "make the link %s", fresh);
+		return err_sys(err, errno, "create the link %s", fresh);
 	if (rename(fresh, path) < 0)
-		return err_sys(err, errno, "make the link %s", path);
+		return err_sys(err, errno, "create the link %s", path);
 	return 0;
 }
 
-/* ---- the work ---- */
+/* ---- the attach ---- */
 
-/* Modules, and VFs: one command at a time. A failure is told, and the stage tried nevertheless. */
+/*
+ * Loads modules and creates VFs; a lock excludes other commands. After a failure, logs it and tries
+ * the stage nevertheless.
+ */
 static int attach_prepare(struct attaching *g, struct err *err)
 {
 	struct host_lock lock AUTO(host_lock_release) = HOST_LOCK_INIT;
@@ -211,7 +219,10 @@ static int attach_prepare(struct attaching *g, struct err *err)
 	return 0;
 }
 
-/* One command at a time: of two for one device the second sees the record of the first. */
+/*
+ * Writes the state file; a lock excludes other commands, so if two commands use one device, the
+ * second one sees the state file of the first.
+ */
 static int attach_claim(struct attaching *g, struct err *err)
 {
 	struct host_lock lock AUTO(host_lock_release) = HOST_LOCK_INIT;
@@ -223,7 +234,7 @@ static int attach_claim(struct attaching *g, struct err *err)
 	return g->recorded_before ? 0 : attach_write_state(g, NULL, err);
 }
 
-/* What is staged now. *ret is of a share what its function is. */
+/* Finds the staged device. For a share, *ret is its function. */
 static int attached_device(struct attaching *g, struct device *ret, struct err *err)
 {
 	struct located l AUTO(located_clear) = LOCATED_INIT;
@@ -245,7 +256,7 @@ static int attach_stage(struct attaching *g, struct err *err)
 		return -1;
 	g->staged = true;
 	if (attached_device(g, &dev, err) || attach_write_state(g, &dev, err))
-		return err_wrap(err, "it is attached, but");
+		return err_wrap(err, "the volume is attached, but");
 	return *g->q.mount ? 0 : attach_make_link(g, &dev, err);
 }
 
@@ -262,8 +273,9 @@ static int attach_probe_mountpoint(const struct attaching *g, bool *ret_occupied
 }
 
 /*
- * A failed stage has mounted nothing: what is mounted there was before, and is somebody else's.
- * Unless its undoing has failed, too; then the record is what detach needs.
+ * Removes the state file after a failed stage. A failed stage leaves no mount, so an existing mount
+ * is older and not this volume's. If the undo has failed, the file is kept, because detach needs
+ * it.
  */
 static void attach_forget_state(const struct attaching *g)
 {
@@ -276,7 +288,10 @@ static void attach_forget_state(const struct attaching *g)
 		IGNORE_RESULT(host_state_remove(g->a->state_dir, g->q.stage.volume_id, &ignored));
 }
 
-/* A detach from a shell takes precedence over watch. */
+/*
+ * Returns an error if a user has detached the volume, because that takes precedence over `host
+ * watch`.
+ */
 static int refuse_manual_detach(const struct attaching *g, struct err *err)
 {
 	const char *volume = g->q.stage.volume_id;
@@ -294,7 +309,7 @@ static int end_manual_detach(const struct attaching *g, struct err *err)
 	if (*g->a->watched)
 		return 0;
 	return manual_detach_remove(g->a->state_dir, g->q.stage.volume_id, err) < 0
-	               ? err_wrap(err, "it is attached, but")
+	               ? err_wrap(err, "the volume is attached, but")
 	               : 0;
 }
 
@@ -319,8 +334,8 @@ static int attach_locked(struct attaching *g, struct err *err)
 }
 
 /*
- * Two locks: of the volume, and of the mount point, for which another volume may be on its way. No
- * volume's name has an underscore.
+ * Takes two locks: that of the volume, and that of the mount point, which another volume may be
+ * about to use. No volume name has an underscore.
  */
 static int attach_volume(struct attaching *g, struct err *err)
 {

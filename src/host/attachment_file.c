@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the object and judges its status. What begins with a brace is JSON, anything else YAML. The
- * controller waits for an attachment, and takes one without the condition Ready, which old versions
- * of DPF do not have; a file is looked at once, so here Ready has to be there.
+ * Reads the object and checks its status. Text that begins with a brace is JSON, anything else
+ * YAML. The controller accepts an attachment without the condition Ready, which old versions of DPF
+ * do not set, because it waits for the attachment. A file is read only once, so here Ready is
+ * required.
  */
 #include "host/attachment_file.h"
 
@@ -35,7 +36,7 @@ static int attachment_check_kind(const char *what, const struct json *tree, stru
 	const char *kind = json_str(tree, "kind"), *api = json_str(tree, "apiVersion");
 
 	if (!json_is_object(tree))
-		return err_set(err, ERR_INVALID, "%s: is no object of Kubernetes", what);
+		return err_set(err, ERR_INVALID, "%s: is not a Kubernetes object", what);
 	if (kind && str_has_suffix(kind, "List"))
 		return err_set(err, ERR_INVALID,
 		               "%s: is a %s of %zu objects; write one %s: kubectl get %s NAME",
@@ -54,7 +55,9 @@ static int attachment_check_name(const char *what, const char *path, const char 
 	if (!*name)
 		return err_set(err, ERR_INVALID, "%s: %s is missing", what, path);
 	if (!dns1123_subdomain(name))
-		return err_set(err, ERR_INVALID, "%s: %s is \"%s\", which no object can be called",
+		return err_set(err, ERR_INVALID,
+		               "%s: %s is \"%s\", which is not a valid object "
+		               "name",
 		               what, path, name);
 	return 0;
 }
@@ -137,7 +140,8 @@ bool attachment_is_ready(const struct attachment_file *f, struct str *why)
 	}
 	if (!f->is.has_nvme && !f->is.has_virtiofs && f->is.has_dpu)
 		str_add(&missing, "status.dpu has neither nvmeAttrs nor virtioFSAttrs");
-	else if (attachment_is_complete(&f->is, f->kind, &missing))
+	else if (!attachment_is_stale(f->tree, &f->is, &missing) &&
+	         attachment_is_complete(&f->is, f->kind, &missing))
 		return true;
 	str_addf(why, "is not complete: %s", missing.ptr);
 	return false;

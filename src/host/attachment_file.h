@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A DPUVolumeAttachment in a file. Its writer is not trusted: its names are checked as
- * an API server would, its device as the node does (node/context.h).
+ * Reads a DPUVolumeAttachment from a file. The author of the file is not trusted: names are checked
+ * as by an API server, and the device as by the node (node/context.h).
  */
 #pragma once
 
@@ -14,23 +14,24 @@ struct attachment_file {
 	struct json *tree;
 	struct dpu_attachment is; /* points into the tree */
 	enum emulation kind;
-	char fault[ERR_MSG_MAX]; /* why it cannot be judged: only is.key may be used; "" */
+	/* why the object is invalid, so that only is.key may be used; "": it is valid */
+	char fault[ERR_MSG_MAX];
 };
 
 /*
- * `what` names the text in errors. INVALID_ARGUMENT: it is not one DPUVolumeAttachment, or one with
- * names that no object can have.
+ * Parses the text, which `what` names in errors. INVALID_ARGUMENT: the text is not exactly one
+ * DPUVolumeAttachment, or has names that no object can have.
  */
 int attachment_parse(const char *what, const char *text, size_t n, struct attachment_file *ret,
                      struct err *err) MUST_CHECK;
 /*
- * An object of the API server, whose kind is known. Takes the tree over. One that cannot be judged
- * still has its key (name, uid, node, volume, deletion): `fault` says why it is not ready.
+ * Takes an object from the API server, whose kind is known, and the ownership of its tree. An
+ * invalid object still has its key (name, UID, node, volume, deletion), and `fault` has the reason.
  */
 void attachment_take(struct json *tree, struct attachment_file *ret);
-/* The same from a file, "-": standard input. At most 1 MiB. */
+/* Like attachment_parse(), for a file of at most 1 MiB; "-" is standard input. */
 int attachment_file_read(const char *path, struct attachment_file *ret, struct err *err) MUST_CHECK;
 void attachment_file_clear(struct attachment_file *f);
 DEFINE_AUTO_VALUE(struct attachment_file, attachment_file_clear);
-/* May it be attached? False: `why` says what is missing. */
+/* Returns true if it may be attached. Otherwise `why` lists what is missing. */
 bool attachment_is_ready(const struct attachment_file *f, struct str *why);

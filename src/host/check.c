@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host check: what a host needs before its first volume, in the order in which it is put right:
- * root, the kernel's modules and arguments, the DPU's functions and slots.
+ * host check: checks the preconditions of a host's first volume, in the order in which to fix them:
+ * root, kernel modules and command line, the DPU's functions and slots.
  */
 #include "host/commands.h"
 
@@ -42,8 +42,8 @@ static void host_check_root(struct findings *f)
 {
 	if (geteuid() != 0)
 		add_finding(f, "bad",
-		            "not root: attach and detach mount, and give functions their driver; "
-		            "run the commands with sudo");
+		            "not root: attach and detach mount filesystems and bind drivers; run "
+		            "the commands with sudo");
 }
 
 static void host_check_module(void *arg, const char *name, enum emulation kind, enum node_module is,
@@ -74,22 +74,49 @@ static bool has_word(const char *line, const char *word)
 	return false;
 }
 
-static void host_check_arguments(struct findings *f, const struct host_args *a)
+/*
+ * With more VFs, the 256 numbers of one bus may not suffice, because the PF and its neighbours use
+ * some.
+ */
+#define VFS_OF_ONE_BUS 127
+
+/*
+ * Checks the bus numbers. Some firmware reserves only one bus for the VFs of a PF. The kernel then
+ * ignores the VFs beyond that bus ("unknown header type 7f, ignoring device"), unless it assigns
+ * the bus numbers itself.
+ */
+static void host_check_busses(struct findings *f, const char *line, const struct device_world *w)
+{
+	struct err ignored = ERR_INIT;
+	unsigned vfs = 0;
+
+	if (device_most_vfs(w, &vfs, &ignored) || vfs <= VFS_OF_ONE_BUS ||
+	    strstr(line, "assign-busses"))
+		return;
+	add_finding(f, "note",
+	            "a PF of the DPU can have %u VFs: if the kernel's log has \"unknown header "
+	            "type 7f, ignoring device\", add pci=assign-busses to the kernel's arguments",
+	            vfs);
+}
+
+static void host_check_arguments(struct findings *f, const struct host_args *a,
+                                 const struct host_node *h)
 {
 	char *path AUTO(free) = xasprintf("%s/cmdline", a->proc), *line AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 	size_t n;
 
 	if (file_read(path, CMDLINE_MAX, &line, &n, &err)) {
-		add_finding(f, "note", "the kernel's arguments are not known: %s", err.msg);
+		add_finding(f, "note", "the kernel's arguments could not be read: %s", err.msg);
 		return;
 	}
 	if (has_word(line, "pcie_ports=compat"))
 		add_finding(f, "note",
-		            "the kernel's argument pcie_ports=compat turns hot-plug off: remove "
+		            "the kernel's argument pcie_ports=compat disables hot-plug: remove "
 		            "it for volumes on hot-plugged functions");
 	else
-		add_finding(f, "ok", "the kernel's arguments do not turn hot-plug off");
+		add_finding(f, "ok", "the kernel's arguments do not disable hot-plug");
+	host_check_busses(f, line, &h->node.o.world);
 }
 
 static void host_check_ports(struct findings *f, const struct device_world *w)
@@ -102,7 +129,7 @@ static void host_check_ports(struct findings *f, const struct device_world *w)
 		return;
 	list = strs_join(&ports, ", ");
 	add_finding(f, "note",
-	            "%zu hot-plug ports of the DPU have no bus number, and nothing can be plugged "
+	            "%zu hot-plug ports of the DPU have no bus number, so nothing can be plugged "
 	            "there: add pci=realloc to the kernel's arguments (%s)",
 	            ports.n, list);
 }
@@ -110,29 +137,37 @@ static void host_check_ports(struct findings *f, const struct device_world *w)
 static int host_check_functions(struct findings *f, const struct device_world *w, struct err *err)
 {
 	struct str where AUTO(str_clear) = STR_INIT(500), slots_at AUTO(str_clear) = STR_INIT(500);
-	unsigned vfs, slots;
+	unsigned vfs, slots, pfs;
 	const char *level;
 
-	if (device_count_functions(w, &vfs, &where, err) ||
+	if (device_count_functions(w, &vfs, &where, err) || device_count_static_pfs(w, &pfs, err) ||
 	    device_count_slots(w, &slots, &slots_at, err))
 		return -1;
-	level = vfs || slots ? "note" : "bad";
+	level = vfs || slots || pfs ? "note" : "bad";
+	if (pfs)
+		add_finding(f, "ok",
+		            "%u static PFs of the DPU, each for one NVMe volume with "
+		            "functionType pf and hotplugFunction false",
+		            pfs);
 	if (vfs)
-		add_finding(f, "ok", "%u VFs of the DPU are there for NVMe volumes", vfs);
+		add_finding(f, "ok", "the DPU has %u VFs for NVMe volumes", vfs);
 	else
 		add_finding(
 			f, level,
-			"there are no VFs of the DPU (%s): host attach makes them where SR-IOV is on in "
-			"the firmware of the host, and NVME_EMULATION_NUM_VF set in that of the DPU",
+			"the DPU has no VFs (%s): host attach creates them if SR-IOV is enabled "
+			"in the host's firmware and NVME_EMULATION_NUM_VF is set in the DPU's",
 			where.ptr);
 	if (slots)
-		add_finding(f, "ok", "%u hot-plug slots of the DPU are there", slots);
+		add_finding(f, "ok",
+		            "%u hot-plug slots of the DPU (after a power cycle of this "
+		            "host, DPF does not plug the functions again, its known issue "
+		            "4734537: delete and create the attachments)",
+		            slots);
 	else
-		add_finding(
-			f, level,
-			"there are no hot-plug slots of the DPU (%s): for hot-plugged NVMe and for "
-			"virtio-fs turn its PCIe switch on (PCI_SWITCH_EMULATION_ENABLE=1)",
-			slots_at.ptr);
+		add_finding(f, level,
+		            "the DPU has no hot-plug slots (%s): for hot-plugged NVMe and for "
+		            "virtio-fs enable its PCIe switch (PCI_SWITCH_EMULATION_ENABLE=1)",
+		            slots_at.ptr);
 	return 0;
 }
 
@@ -145,7 +180,7 @@ int host_check(const struct host_args *a, struct str *said, struct err *err)
 	if (!rc) {
 		host_check_root(&f);
 		node_each_module(&h.node, host_check_module, &f);
-		host_check_arguments(&f, a);
+		host_check_arguments(&f, a, &h);
 		host_check_ports(&f, &h.node.o.world);
 		rc = host_check_functions(&f, &h.node.o.world, err);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host detach: the node's unstage, at the path that the record says. On a host of its own an
- * administrator may have unmounted the volume and mounted something else there, so first it is seen
- * that what is there is the volume.
+ * host detach: unstages the volume at the path in the state file. An administrator may have
+ * unmounted the volume and mounted another filesystem there, so the mount is first verified to be
+ * the volume's.
  */
 #include "host/commands.h"
 
@@ -35,7 +35,8 @@ static int detach_check_disk(const struct node *n, const struct mountpoint *p,
 	int rc = device_by_number(&n->o.world, p->disk, &dev, err);
 
 	if (rc)
-		return rc == DEVICE_ABSENT ? 0 : -1; /* it has gone, and is only taken away */
+		/* the disk was removed, so the volume only has to be unmounted */
+		return rc == DEVICE_ABSENT ? 0 : -1;
 	if (dev.nsid != (uint64_t)is->nsid ||
 	    (*is->uuid && *dev.uuid && !str_eq(is->uuid, dev.uuid)) ||
 	    (*is->pci && !str_eq(is->pci, dev.pci)))
@@ -88,7 +89,7 @@ static int detach_unstage(const struct host_args *a, const struct host_state *is
 	return rc;
 }
 
-/* The boot alone decides whether a record counts. */
+/* Reads the state file, which is valid only for its boot. */
 static int detach_read_state(const struct host_args *a, const char *volume, char boot[BOOT_ID_SIZE],
                              struct host_state *ret, struct err *err)
 {
@@ -103,8 +104,9 @@ static int detach_read_state(const struct host_args *a, const char *volume, char
 }
 
 /*
- * Before the first change, so that watch never attaches the volume between detach and marker. When
- * the detach fails, the caller removes the marker. `is`: the state; NULL: not attached.
+ * Creates the marker of a manual detach. Called before the first change, so that `host watch` does
+ * not attach the volume between the detach and the marker. If the detach fails, the caller removes
+ * the marker. `is`: the state; NULL: the volume is not attached.
  */
 static int mark_manual(const struct host_args *a, const char *volume, const char *boot,
                        const struct host_state *is, bool *ret_marked, struct err *err)
@@ -135,7 +137,7 @@ static int detach_volume(const struct host_args *a, const char *volume, struct s
 	str_addf(said, "volume %s is %s%s", volume,
 	         absent ? "not attached to this host" : "detached",
 	         manual ? "; host watch attaches it again after \"host resume\"" : "");
-	/* A record of another boot has nothing to be taken away but itself. */
+	/* For a state file of another boot, only the file itself has to be removed. */
 	rc = absent ? host_state_remove(a->state_dir, volume, err) : detach_unstage(a, &is, d, err);
 	if (rc && manual)
 		IGNORE_RESULT(manual_detach_remove(a->state_dir, volume, &ignored));
@@ -173,6 +175,6 @@ int host_detach(const struct host_args *a, struct str *said, struct err *err)
 		volume = f.is.key.volume;
 	}
 	if (!dns1123_subdomain(volume))
-		return err_set(err, ERR_INVALID, "\"%s\" is no name of a volume", volume);
+		return err_set(err, ERR_INVALID, "\"%s\" is not a valid volume name", volume);
 	return context_check_id(volume, err) ? -1 : detach_volume(a, volume, said, err);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One command, from its arguments to its exit status: results on stdout, errors on stderr. Text
- * from a file or a device is shown so that a terminal obeys none of it.
+ * Runs one command, from its arguments to its exit status. Results go to stdout, errors to stderr.
+ * Text from a file or a device is escaped, so that it cannot control a terminal.
  */
 #include "host/host.h"
 
@@ -18,7 +18,7 @@
 
 #define SAID_MAX (16 * 1024 * 1024)
 
-/* Line by line: what the command itself has put between them stays. */
+/* Escapes each line, but keeps the newlines that the command itself has added. */
 static void show(struct str *ret, const char *text)
 {
 	while (*text) {
@@ -32,7 +32,9 @@ static void show(struct str *ret, const char *text)
 	}
 }
 
-/* Written like a log line, so that `host watch` ends even if its stderr is not read. */
+/*
+ * Prints an error like a log line, so that `host watch` does not block if its stderr is not read.
+ */
 static void complain(const char *text, const char *more)
 {
 	struct str shown AUTO(str_clear) = STR_INIT(SAID_MAX);
@@ -83,7 +85,7 @@ static int host_command(const struct host_args *a)
 	return rc;
 }
 
-int host_main(int argc, char *argv[])
+int host_main(int argc, char *const argv[])
 {
 	struct host_args a;
 	struct err err = ERR_INIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a command needs of the node. With the sysfs of a test, the kernel's modules are not those of
- * the tree, and none is loaded.
+ * Creates the node service for a command. If sysfs is a test's tree, loads no kernel modules,
+ * because those of the kernel do not match the tree.
  */
 #include "host/host_node.h"
 
@@ -10,7 +10,7 @@
 
 #include "common/mem.h"
 
-/* How long a command waits for a mkfs that has outlived its time. */
+/* Maximum time, in ms, that a command waits for an mkfs that has outlived its deadline. */
 #define END_MS 60000
 
 int host_node_begin(struct host_node *h, const struct host_args *a, enum emulation kind, bool vfs,
@@ -68,6 +68,6 @@ int host_link_check(const char *path, struct err *err)
 	if (lstat(path, &st) < 0 || S_ISLNK(st.st_mode))
 		return 0;
 	return err_set(err, ERR_EXISTS,
-	               "%s is there and is no link: it is left alone; move it away, then try again",
+	               "%s exists and is not a link: it is left alone; move it away, then retry",
 	               path);
 }

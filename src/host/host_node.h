@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The node service (node/node.h) of one command. Its records lie in the state directory; no kubelet
- * is there, so the only directory that it may mount at is the command's own.
+ * The node service (node/node.h) as used by one command. Its records are in the state directory.
+ * The host has no kubelet, so the only permitted mount directory is the command's own.
  */
 #pragma once
 
@@ -15,16 +15,23 @@ struct host_node {
 };
 
 /*
- * `kind`: of the volume; vfs: VFs may be made. `mount`: where it is, or will be, mounted; "":
- * nowhere. UNAVAILABLE: the boot is not known. host_node_end() afterwards, also after -1.
+ * Creates the node. `kind`: kind of the volume. vfs: VFs may be created. `mount`: the mount point,
+ * before or after the mount; "": none. UNAVAILABLE: the boot ID is unknown. Call host_node_end()
+ * afterwards, even after -1.
  */
 int host_node_begin(struct host_node *h, const struct host_args *a, enum emulation kind, bool vfs,
                     const char *mount, struct err *err) MUST_CHECK;
-/* Waits for a tool that still runs. */
+/* Frees the node; first waits for a tool that is still running. */
 void host_node_end(struct host_node *h);
-/* The staging path: `mount`, or with "" (as a device) one in the state directory. malloc'ed. */
+/*
+ * Returns the staging path, malloc'ed: `mount` or, if that is "" (attached as a device), a path in
+ * the state directory.
+ */
 char *host_staging_path(const struct host_args *a, const char *mount);
-/* /dev/snap-csi/VOLUME, malloc'ed. */
+/* Returns /dev/snap-csi/VOLUME, malloc'ed. */
 char *host_link_path(const struct host_args *a, const char *volume);
-/* ALREADY_EXISTS: something is there that is no link, which nobody here has made. */
+/*
+ * Checks the path of a link. ALREADY_EXISTS: the path exists and is not a symbolic link, so this
+ * program has not created it.
+ */
 int host_link_check(const char *path, struct err *err) MUST_CHECK;

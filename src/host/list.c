@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host list: the records, and what the node says of each volume's health. A record of another boot
- * is not shown: nothing of it is mounted any more.
+ * host list: prints the state files, and each volume's health from the node. Skips a state file of
+ * another boot, because its volume is no longer mounted.
  */
 #include "host/commands.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file that was removed by its holder may still be waited for: who gets the lock of such a file
- * opens the name anew.
+ * Processes may still wait for the lock of a file that its holder has removed. A process that gets
+ * such a lock opens the path again.
  */
 #include "host/lock.h"
 
@@ -30,7 +30,7 @@ static int host_lock_try(struct host_lock *l, struct err *err)
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK || errno == EINTR
 		               ? LOCK_HELD
-		               : err_sys(err, errno, "lock %s", l->path);
+		               : err_sys_of(err, ERR_CALL_LOCK, errno, "lock %s", l->path);
 	if (fstat(fd, &st) < 0 || st.st_nlink == 0)
 		return LOCK_HELD;
 	l->fd = TAKE_FD(fd);
@@ -51,7 +51,7 @@ int host_lock_take(struct host_lock *l, const char *state_dir, const char *name,
 
 		if (deadline_sleep(d, STEP_MS, &passed, ""))
 			return err_set(err, ERR_ABORTED,
-			               "another command works on %s; try again when it has ended",
+			               "another command works on %s; retry when it has ended",
 			               what);
 	}
 	return rc;

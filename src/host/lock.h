@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Locks between the commands of one host: a file, and flock(2) on it. The file is removed when the
- * lock is given back, and the kernel gives back that of a process that was killed.
+ * Locks that exclude concurrent commands on one host: a lock file and flock(2). A release removes
+ * the file; the kernel releases the lock of a process that is killed.
  */
 #pragma once
 
@@ -12,11 +12,11 @@
 #include "common/err.h"
 
 struct host_lock {
-	int fd; /* -1: not taken */
+	int fd; /* -1: not locked */
 	char *path;
 };
 
-/* The locks of each `host watch` begin so. */
+/* The prefix that the names of the locks of all `host watch` processes have. */
 #define HOST_WATCH_LOCK "_watch-"
 
 #define HOST_LOCK_INIT                      \
@@ -24,12 +24,12 @@ struct host_lock {
 		.fd = -1, .path = (void *)0 \
 	}
 /*
- * <state dir>/locks/<name>; `what` is named in the error. ABORTED: another command had it until the
- * deadline.
+ * Takes the lock <state dir>/locks/<name>; `what` names it in errors. ABORTED: another command held
+ * it until the deadline.
  */
 int host_lock_take(struct host_lock *l, const char *state_dir, const char *name, const char *what,
                    struct deadline d, struct err *err) MUST_CHECK;
-/* Has anybody a lock whose name begins so? */
+/* Returns true if any process holds a lock whose name has this prefix. */
 bool host_lock_is_taken(const char *state_dir, const char *prefix);
 void host_lock_release(struct host_lock *l);
 DEFINE_AUTO_VALUE(struct host_lock, host_lock_release);

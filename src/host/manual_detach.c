@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file of two lines: the boot id and the attachment's uid. Callers that write or remove it have
- * the volume's lock; watch reads it under that lock, so it attaches no volume while `host detach`
- * runs.
+ * The marker is a file of two lines: the boot ID and the attachment's UID. Callers that write or
+ * remove it hold the volume's lock. `host watch` reads it under that lock, so it does not attach a
+ * volume while `host detach` runs.
  */
 #include "host/manual_detach.h"
 
@@ -30,7 +30,7 @@ int manual_detach_add(const char *state_dir, const char *boot, const char *volum
 	char *text AUTO(free) = xasprintf("%s\n%s\n", boot, uid);
 
 	if (dir_make(dir, 0700, err) || file_replace(path, text, strlen(text), 0600, err))
-		return err_wrap(err, "note that volume %s is detached by hand", volume);
+		return err_wrap(err, "record that volume %s is detached by hand", volume);
 	return 0;
 }
 
@@ -51,7 +51,7 @@ bool manual_detach_applies(const char *state_dir, const char *boot, const char *
 	}
 	line = strchr(text, '\n');
 	if (!line)
-		return false; /* not ours: what we write has two lines */
+		return false; /* not a marker: a marker has two lines */
 	*line++ = '\0';
 	line[strcspn(line, "\n")] = '\0';
 	return str_eq(text, boot) && (!*line || str_eq(line, uid));
@@ -72,7 +72,7 @@ int host_resume(const struct host_args *a, struct str *said, struct err *err)
 	int rc;
 
 	if (!dns1123_subdomain(a->name))
-		return err_set(err, ERR_INVALID, "\"%s\" is no name of a volume", a->name);
+		return err_set(err, ERR_INVALID, "\"%s\" is not a valid volume name", a->name);
 	if (host_lock_take(&lock, a->state_dir, a->name, a->name, deadline_in_ms(a->timeout_ms),
 	                   err))
 		return -1;

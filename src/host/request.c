@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words of the command line and of the file as the node has them: a volume context that a
- * StorageClass would have given, a publish context, a capability. Has no rule of its own about what
- * may be touched or formatted.
+ * Converts the command line and the file into a CSI request: a volume context as from a
+ * StorageClass, a publish context, a capability. The rules about permitted devices and formatting
+ * are those of the node.
  */
 #include "host/request.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/cleanup.h"
 #include "dpf/attachment_context.h"
@@ -17,38 +18,79 @@
 #include "node/target/paths.h"
 #include "volume/context_keys.h"
 
-/* Where to mount, with the links above it followed; "" without --mount. */
+/*
+ * Returns the mount point, with the links in its parent directories resolved; "" without --mount.
+ */
 static int request_read_mount(struct host_request *q, struct err *err)
 {
 	struct strs everywhere AUTO(strs_clear) = STRS_INIT;
 	struct node_options o = { .kubelet_dir = "/", .volume_dirs = &everywhere };
-	char *path AUTO(free) = xstrdup(q->a->mount), *dir AUTO(free) = NULL;
-	size_t n = strlen(path);
+	const char *path = q->a->mount;
 
-	q->mount = xstrdup("");
-	if (!n)
+	if (!*path) {
+		q->mount = xstrdup("");
 		return 0;
-	while (n > 1 && path[n - 1] == '/')
-		path[--n] = '\0';
-	if (str_eq(path, "/"))
-		return err_set(err, ERR_INVALID, "--mount: / is where the host's own files are");
-	if (paths_check_point(&o, path, err))
-		return err_wrap(err, "--mount");
-	dir = paths_directory(path, NULL);
-	free(q->mount);
-	q->mount = xasprintf("%s%s", str_eq(dir, "/") ? "" : dir, strrchr(path, '/'));
+	}
+	if (strspn(path, "/") == strlen(path))
+		return err_set(err, ERR_INVALID, "--mount: / is the root directory of the host");
+	return paths_check(&o, path, err) || paths_resolve(path, &q->mount, err) ||
+	                       paths_check_point(&o, q->mount, err)
+	               ? err_wrap(err, "--mount")
+	               : 0;
+}
+
+/*
+ * Returns true if a user other than root may replace an entry of this directory: the directory is
+ * owned by another user, or is writable for other users and not sticky.
+ */
+static bool is_open_to_users(const struct stat *st)
+{
+	return st->st_uid != 0 || ((st->st_mode & (S_IWGRP | S_IWOTH)) && !(st->st_mode & S_ISVTX));
+}
+
+/*
+ * Checks the owners of the directories in the path, because a mount helper resolves the path
+ * itself, so only root may be able to change it.
+ */
+static int request_check_owners(const struct host_request *q, const struct node *n, struct err *err)
+{
+	char *dir AUTO(free) = xstrdup(q->mount);
+	struct stat st;
+
+	if (q->f->kind != EMULATION_VIRTIOFS || str_eq(n->o.virtiofs_type, "virtiofs"))
+		return 0;
+	while (*dir) {
+		*strrchr(dir, '/') = '\0';
+		if (lstat(*dir ? dir : "/", &st) == 0 && is_open_to_users(&st))
+			return err_set(
+				err, ERR_PRECONDITION,
+				"--mount: users other than root can replace entries of %s (uid "
+				"%u, mode %04o), and the helper of filesystem type %s follows "
+				"%s by itself; next: mount below a directory of root",
+				*dir ? dir : "/", st.st_uid, st.st_mode & 07777, n->o.virtiofs_type,
+				q->mount);
+	}
 	return 0;
 }
 
-/* What of a StorageClass would say it. */
+/* Returns true for a static PF, which a StorageClass cannot select. */
+static bool is_static_pf(const struct attachment_file *f)
+{
+	return f->kind == EMULATION_NVME && str_eq(f->is.function_type, "pf") && !f->is.hotplug;
+}
+
+/* Returns the volume context that a StorageClass would result in. */
 static struct kvs request_volume_context(struct host_request *q)
 {
 	struct kv *list = arena_alloc(&q->arena, 4 * sizeof(*list));
 	size_t n = 0;
 
 	list[n++] = (struct kv) { PARAM_EMULATION, emulation_name(q->f->kind) };
-	list[n++] = (struct kv) { PARAM_FUNCTION_TYPE, q->f->is.function_type };
-	list[n++] = (struct kv) { PARAM_HOTPLUG_FUNCTION, q->f->is.hotplug ? "true" : "false" };
+	if (!is_static_pf(q->f)) {
+		list[n++] = (struct kv) { PARAM_FUNCTION_TYPE, q->f->is.function_type };
+		list[n++] =
+			(struct kv) { PARAM_HOTPLUG_FUNCTION, q->f->is.hotplug ? "true" : "false" };
+	}
 	if (q->f->kind == EMULATION_NVME && *q->mount)
 		list[n++] =
 			(struct kv) { PARAM_FORMAT_POLICY, *q->a->format ? q->a->format : "never" };
@@ -62,29 +104,42 @@ static struct volume_cap request_capability(struct host_request *q)
 		.mode = q->a->read_only ? MODE_MULTI_NODE_READER_ONLY : MODE_SINGLE_NODE_WRITER,
 		.fs_type = q->a->fs_type,
 		.mount_flags = q->options,
-		.n_mount_flags = *q->a->options ? 1 : 0,
+		.n_mount_flags = *q->mount ? ARRAY_LEN(q->options) : 0,
 		.mount_group = "",
 	};
 
-	q->options[0] = q->a->options;
+	/*
+	 * Local users of a host do not own the volume. The last option takes effect, so the user's
+	 * "suid" overrides "nosuid".
+	 */
+	q->options[0] = "nosuid,nodev";
+	q->options[1] = q->a->options;
 	return cap;
 }
 
 static int request_check_options(const struct host_request *q, struct err *err)
 {
-	struct strs flags AUTO(strs_clear) = STRS_INIT;
 	bool share = q->f->kind == EMULATION_VIRTIOFS;
 
 	if (share && !*q->mount)
 		return err_set(err, ERR_INVALID,
-		               "volume %s is a virtio-fs share, which is no disk: attach it with "
+		               "volume %s is a virtio-fs share, not a disk: attach it with "
 		               "--mount DIR",
 		               q->f->is.key.volume);
 	if (share && *q->a->format)
 		return err_set(err, ERR_INVALID,
-		               "--format: volume %s is a virtio-fs share, and nothing of it is "
+		               "--format: volume %s is a virtio-fs share, which is never "
 		               "formatted",
 		               q->f->is.key.volume);
+	return 0;
+}
+
+/* Checks the mount flags; the filesystem is already known to be supported. */
+static int request_check_mount_flags(const struct host_request *q, struct err *err)
+{
+	struct strs flags AUTO(strs_clear) = STRS_INIT;
+	bool share = q->f->kind == EMULATION_VIRTIOFS;
+
 	if (mount_flags_check(q->stage.cap.mount_flags, q->stage.cap.n_mount_flags,
 	                      share ? "virtiofs" : q->a->fs_type, &flags, err))
 		return err_wrap(err, "--options");
@@ -98,17 +153,22 @@ int host_request_make(struct host_request *q, const struct node *n, struct err *
 
 	q->stage = (struct stage_request) { .volume_id = volume,
 		                            .staging_path = q->staging,
+		                            .resolved = *q->mount,
 		                            .cap = request_capability(q),
 		                            .attachment = q->f->is.key.uid,
 		                            .format_option = "--format" };
 	context = request_volume_context(q);
-	publish = attachment_publish_context(&q->f->is, q->f->kind, 0, &q->arena);
-	if (request_check_options(q, err) || context_check_id(volume, err) ||
-	    volume_cap_check(&q->stage.cap, q->f->kind, "--fstype", err))
+	if (attachment_publish_context(&q->f->is, q->f->kind, 0, &q->arena, &publish, err) ||
+	    request_check_options(q, err) || request_check_owners(q, n, err) ||
+	    context_check_id(volume, err) ||
+	    volume_cap_check(&q->stage.cap, q->f->kind, "--fstype", err) ||
+	    request_check_mount_flags(q, err))
 		return -1;
 	if (context_check(n, &context, &publish, &q->stage.cap, &q->stage.params, err) ||
 	    context_want(&publish, &q->stage.params, &q->stage.want, err))
 		return err_wrap(err, "attachment %s", q->f->is.key.name);
+	if (is_static_pf(q->f))
+		q->stage.want.function = DEVICE_FUNCTION_STATIC_PF;
 	return 0;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes and reads the state files. The name of a volume is an object's name (attachment_file.h),
- * so it is a valid file name.
+ * Writes and reads the state files. The name of a volume is a Kubernetes object name
+ * (attachment_file.h), so it is a valid file name.
  *
- * The path of a mount may be any bytes, and JSON is UTF-8: a text that is not UTF-8 is written as
- * the hex digits of its bytes, under its name with BYTES behind it.
+ * A mount path may consist of any bytes, but JSON is UTF-8. So a string that is not UTF-8 is
+ * written as the hex digits of its bytes, under its key with the suffix BYTES.
  */
 #include "host/state_file.h"
 
@@ -48,7 +48,7 @@ static const struct {
 	{ "watched", AT(watched) },
 };
 
-/* ---- texts that are no UTF-8 ---- */
+/* ---- strings that are not UTF-8 ---- */
 
 static void host_state_set_text(struct json *tree, const char *name, const char *text)
 {
@@ -66,7 +66,10 @@ static void host_state_set_text(struct json *tree, const char *name, const char 
 	json_set_str(tree, member, hex.ptr);
 }
 
-/* The text of two hex digits for each byte, none of them 0; NULL: it is none. */
+/*
+ * Decodes a string of two hex digits for each byte; no byte may be 0. Returns NULL if it is
+ * malformed.
+ */
 static char *host_state_unhex(const char *hex)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -92,7 +95,7 @@ static const char *host_state_text(struct json *tree, const char *name, struct e
 	if (hex) {
 		text = host_state_unhex(hex);
 		if (!text) {
-			err_set(err, ERR_INVALID, "%s is not the bytes of a text", member);
+			err_set(err, ERR_INVALID, "%s is not an encoded text", member);
 			return NULL;
 		}
 		json_set_str(tree, name, text);
@@ -131,11 +134,11 @@ int host_state_read(const char *state_dir, const char *boot, const char *volume,
 
 	if (!path_exists(path))
 		return HOST_STATE_NONE;
-	/* Its texts are paths: they are taken as they are, or not at all. */
+	/* Strings such as paths must be unchanged, so a file with an invalid string is rejected. */
 	if (file_read(path, STATE_FILE_MAX, &text, &n, err) ||
 	    (!utf8_valid(text, n) && err_set(err, ERR_INVALID, "%s: is damaged", path)) ||
 	    json_parse(path, text, n, &tree, err) || host_state_decode(tree, ret, err)) {
-		err_wrap(err, "what is recorded of volume %s", volume);
+		err_wrap(err, "the record of volume %s", volume);
 		return err_recode(err, ERR_UNAVAILABLE);
 	}
 	if (!str_eq(json_str(tree, "boot"), boot) || !str_eq(ret->volume, volume)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The state files of attached volumes: <state dir>/volumes/<volume>.json, one per volume. A file is
- * written before the first change to the host and removed after the detach. It has no effect after
- * a reboot.
+ * written before the first change to the host and removed after the detach. After a reboot it has
+ * no effect.
  */
 #pragma once
 
@@ -14,18 +14,21 @@
 #include "common/str.h"
 #include "volume/volume_params.h"
 
-/* Strings point into the tree, or are the caller's; "" when there is none. */
+/* Strings point into the tree or are borrowed from the caller; "" if not set. */
 struct host_state {
-	struct json *tree; /* of one that was read; NULL */
+	struct json *tree; /* the parsed file, if the state was read from one; otherwise NULL */
 	const char *volume, *attachment, *uid, *node;
-	/* The namespace of the attachment, when `host watch` has attached it; "": by hand. */
+	/*
+	 * The namespace of the attachment if `host watch` has attached it; "": a user has attached
+	 * it.
+	 */
 	const char *watched;
 	enum emulation kind;
-	const char *published; /* its PCI address as the attachment has it */
-	/* The device as it was found; pci "" before that. */
+	const char *published; /* the PCI address in the attachment */
+	/* The device that was found; before that, pci is "". */
 	const char *pci, *device, *uuid, *tag;
 	int64_t nsid;
-	const char *mount; /* "": as a device */
+	const char *mount; /* "": attached as a device */
 	const char *fs_type, *options;
 	bool read_only;
 	int64_t since; /* seconds since 1970 */
@@ -36,13 +39,13 @@ DEFINE_AUTO_VALUE(struct host_state, host_state_clear);
 
 enum { HOST_STATE_NONE = 1 };
 /*
- * 0: *ret is the state of this volume. HOST_STATE_NONE: there is no file, or it is of another boot
- * than `boot`. UNAVAILABLE: it cannot be read; the text names the file.
+ * Reads the state of this volume into *ret. Returns HOST_STATE_NONE if there is no file, or if it
+ * is from a boot other than `boot`. UNAVAILABLE: it cannot be read; the message names the file.
  */
 int host_state_read(const char *state_dir, const char *boot, const char *volume,
                     struct host_state *ret, struct err *err) MUST_CHECK;
 int host_state_write(const char *state_dir, const char *boot, const struct host_state *a,
                      struct err *err) MUST_CHECK;
 int host_state_remove(const char *state_dir, const char *volume, struct err *err) MUST_CHECK;
-/* The names of all volumes that have a file, sorted, including files of other boots. */
+/* Returns the names of all volumes that have a file, sorted, including files of other boots. */
 int host_state_list(const char *state_dir, struct strs *ret, struct err *err) MUST_CHECK;

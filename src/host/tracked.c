@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A list, since a host has a few dozen attachments at most, and each event is looked up once. Owns
- * the entries; does not run the steps.
+ * The table is a list, because a host has a few dozen attachments at most, and each event causes
+ * one search. Owns the entries; does not run the steps.
  */
 #include "host/tracked.h"
 
@@ -22,7 +22,10 @@ static struct tracked *tracked_find(struct tracked_table *t, const char *uid)
 	return NULL;
 }
 
-/* Appends: of two attachments of one volume, the first reported one has it. */
+/*
+ * Appends an entry, so that if two attachments have the same volume, the first one reported gets
+ * it.
+ */
 static struct tracked *tracked_add(struct tracked_table *t, const char *name, const char *uid,
                                    const char *volume)
 {
@@ -53,7 +56,7 @@ static void tracked_drop(struct tracked_table *t, struct tracked *f)
 	free(f);
 }
 
-/* The entry has changed: its step is due at once, without the back-off of earlier failures. */
+/* Makes the step of a changed entry due at once, without the back-off of earlier failures. */
 static void set_due(struct tracked *f, int64_t now)
 {
 	f->failures = 0;
@@ -116,7 +119,7 @@ void tracked_update(struct tracked_table *t, const struct attachment_file *a, in
 	char facts[33];
 
 	if (!f) {
-		/* These fields of an object that cannot be judged may not be valid names. */
+		/* The fields of an invalid object may not be valid names. */
 		if (!dns1123_subdomain(a->is.key.name) || !dns1123_subdomain(a->is.key.volume))
 			return;
 		end_others_of_the_name(t, &a->is.key, now);
@@ -173,7 +176,7 @@ enum tracked_step tracked_step(const struct tracked *f)
 	return f->ready ? STEP_ATTACH : STEP_NOTHING;
 }
 
-/* Does this other attachment have the volume, or has it not let it go yet? */
+/* Returns true if this other attachment has the volume, or has not yet released it. */
 static bool comes_first(const struct tracked *g)
 {
 	if (g->running)
@@ -190,7 +193,8 @@ static bool may_run(struct tracked_table *t, struct tracked *f)
 			continue;
 		if (tracked_step(f) == STEP_DETACH && !g->running)
 			continue;
-		snprintf(f->why, sizeof(f->why), "attachment %s has this volume", g->name);
+		snprintf(f->why, sizeof(f->why), "attachment %s already provides this volume",
+		         g->name);
 		return false;
 	}
 	return true;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host watch. The HTTP engine's thread receives the events (watch_event), the loop starts the steps
- * that are due, each on its own thread, so that a step that hangs delays no other. A thread scans
- * the attached volumes. The main thread waits for the signal.
+ * host watch. The HTTP engine's thread receives the events (watch_event). The loop starts the due
+ * steps, each on its own thread, so that a step that hangs does not delay other steps. A thread
+ * scans the attached volumes. The main thread waits for a signal.
  *
- * The API has no selector for spec.dpuNodeName, so the attachments of all nodes of the namespace
- * pass; those of others are not even parsed.
+ * The API has no selector for spec.dpuNodeName, so the attachments of all nodes in the namespace
+ * are received; those of other nodes are not parsed.
  */
 #include "host/commands.h"
 
@@ -25,7 +25,10 @@
 #include "host/lock.h"
 #include "host/watch_priv.h"
 
-/* So many steps run at once, those not counted that have run for SLOW_MS: they wait, or hang. */
+/*
+ * Maximum number of concurrent steps. A step that has run for SLOW_MS is not included, because it
+ * is waiting or hangs.
+ */
 #define STEPS_AT_ONCE 8
 #define SLOW_MS 10000
 #define TICK_MS 5000
@@ -68,7 +71,7 @@ static bool end_step(struct watch *w, struct tracked *f, const struct watch_outc
 		tracked_gone(&w->table, f->uid, now);
 	if (r->found)
 		tracked_found(f);
-	/* Cancelled because something has changed: that failure is none. */
+	/* A step that was cancelled because the attachment has changed has not failed. */
 	to_log = !(f->changed && r->state == TRACKED_FAILED);
 	to_log &= tracked_done(&w->table, f, r->state, r->why, now);
 	w->steps--;
@@ -94,12 +97,13 @@ static void *run_step(void *arg)
 	running_end(&call);
 	told.volume = volume;
 	told.name = name;
-	if (end_step(s->w, s->f, &r)) /* which may free the entry with its texts */
+	/* read before end_step(), which may free the entry and its strings */
+	if (end_step(s->w, s->f, &r))
 		tell_end(&told, &r);
 	return NULL;
 }
 
-/* False: no thread can be started. */
+/* Starts a step. Returns false if no thread can be started. */
 static bool start_step_locked(struct watch *w, struct tracked *f, int64_t now)
 {
 	struct step *s = xcalloc(1, sizeof(*s));
@@ -117,7 +121,7 @@ static bool start_step_locked(struct watch *w, struct tracked *f, int64_t now)
 		                        .cancel = &f->cancel } };
 	if (thread_start(run_step, s)) {
 		free(s);
-		tracked_done(&w->table, f, TRACKED_FAILED, "no thread can be started", now);
+		tracked_done(&w->table, f, TRACKED_FAILED, "cannot start a thread", now);
 		return false;
 	}
 	w->steps++;
@@ -149,7 +153,7 @@ static void start_due_locked(struct watch *w)
 			break;
 }
 
-/* Until something is told, a step is due, or it is time to tell systemd. */
+/* Waits for a notification, for the next due step, or for the next message to systemd. */
 static void watch_wait_locked(struct watch *w, int64_t most_ms)
 {
 	struct deadline until = deadline_in_ms(most_ms);
@@ -164,7 +168,7 @@ static void watch_wait_locked(struct watch *w, int64_t most_ms)
 	w->notified = false;
 }
 
-/* After a burst of steps, their memory goes back to the system. */
+/* Returns unused memory to the system after a burst of steps. */
 static void watch_trim(struct watch *w, bool *work)
 {
 	bool idle;
@@ -231,9 +235,12 @@ static void *watch_scan_loop(void *arg)
 	return NULL;
 }
 
-/* ---- the records of an earlier watch ---- */
+/* ---- the state files of an earlier watch ---- */
 
-/* Of another boot nothing is attached: what is left is taken away, unless somebody works on it. */
+/*
+ * Removes the state file of an earlier boot, after which nothing is attached, unless a command uses
+ * the file.
+ */
 static void watch_remove_outdated(const struct watch *w, const char *volume)
 {
 	struct host_lock lock AUTO(host_lock_release) = HOST_LOCK_INIT;
@@ -247,8 +254,9 @@ static void watch_remove_outdated(const struct watch *w, const char *volume)
 }
 
 /*
- * Once all attachments are known: what was attached by one that ended while nobody watched. A
- * record of another node, of another namespace or of somebody at a shell is not ours to judge.
+ * Called once all attachments are known. Restores the entry of a volume whose attachment may have
+ * been deleted while no `host watch` ran. Ignores a state file of another node, of another
+ * namespace, or of a command that a user has run.
  */
 static void watch_restore(struct watch *w, const char *volume)
 {
@@ -278,7 +286,7 @@ static void watch_restore_all(struct watch *w)
 		watch_restore(w, names.v[i]);
 }
 
-/* ---- from the start to the end ---- */
+/* ---- start and end ---- */
 
 static void stop_all(struct watch *w)
 {
@@ -291,7 +299,7 @@ static void stop_all(struct watch *w)
 	wait_queue_wake(&w->changed);
 }
 
-/* What does not come back is named and cut by the thread that takes signals. */
+/* Waits for running steps. The signal thread logs and abandons steps that do not end. */
 static void wait_for_steps(struct watch *w)
 {
 	WITH_LOCK(&w->lock);
@@ -314,7 +322,7 @@ static int watch_follow(struct watch *w, struct signals *signals, struct err *er
 	int rc = pthread_create(&scan_thread, NULL, watch_scan_loop, w);
 
 	if (rc)
-		return err_sys(err, rc, "start a thread");
+		return err_sys_of(err, ERR_CALL_TASK, rc, "start a thread");
 	rc = pthread_create(&loop_thread, NULL, watch_loop, w);
 	if (!rc) {
 		watch_begin(w);
@@ -327,7 +335,7 @@ static int watch_follow(struct watch *w, struct signals *signals, struct err *er
 	if (!rc)
 		pthread_join(loop_thread, NULL);
 	wait_for_steps(w);
-	return rc ? err_sys(err, rc, "start a thread") : 0;
+	return rc ? err_sys_of(err, ERR_CALL_TASK, rc, "start a thread") : 0;
 }
 
 static int watch_with_signals(struct watch *w, struct err *err)
@@ -349,7 +357,7 @@ static int watch_with_signals(struct watch *w, struct err *err)
 	return rc;
 }
 
-/* Two that follow the same would only be in each other's way. */
+/* Takes the lock, because two processes that watch the same attachments would conflict. */
 static int lock_watch(const struct watch *w, struct host_lock *lock, struct err *err)
 {
 	char name[64] = HOST_WATCH_LOCK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table of keys, as each entry has them. Whether a path, a filesystem or an option is right for a
- * volume, the rules of attach say when it is attached; here is refused what is wrong for any.
+ * Parses the file by a table of the keys of an entry. Rejects only values that are wrong for any
+ * volume; attach checks later whether a path, a filesystem or an option is valid for its volume.
  */
 #include "host/watch_config.h"
 
@@ -17,9 +17,9 @@
 
 #define CONFIG_MAX_BYTES (1024 * 1024)
 
-/* How one volume is made available, or all that are not named. */
+/* The settings for one volume, or for all volumes without an entry. */
 struct watch_way {
-	const char *volume; /* "": of the default */
+	const char *volume; /* "": the default entry */
 	const char *mount, *below, *fs_type, *options, *format;
 	bool device, read_only, ignore;
 	int64_t line;
@@ -71,12 +71,14 @@ static int refuse_key(const char *key, struct err *err)
 
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
 		str_addf(&known, "%s%s", i ? ", " : "", keys[i].key);
-	return err_set(err, ERR_INVALID, "\"%s\" is no key; there are %s", key, known.ptr);
+	return err_set(err, ERR_INVALID, "\"%s\" is not a key (expected one of %s)", key,
+	               known.ptr);
 }
 
 static int config_set(struct watch_way *w, const struct json *value, struct err *err)
 {
 	const char *key = json_name(value), *text = json_text(value);
+	struct err ignored = ERR_INIT;
 
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
 		if (!str_eq(keys[i].key, key))
@@ -87,9 +89,10 @@ static int config_set(struct watch_way *w, const struct json *value, struct err 
 			*(const char **)((char *)w + keys[i].at) = text;
 			return 0;
 		}
-		return json_get_bool(value, "", (bool *)((char *)w + keys[i].at), err)
-		               ? err_wrap(err, "%s is neither true nor false", key)
-		               : 0;
+		if (!json_get_bool(value, "", (bool *)((char *)w + keys[i].at), &ignored))
+			return 0;
+		return err_set(err, ERR_INVALID, "%s is %s%s%s, expected true or false", key,
+		               text ? "\"" : "", text ? text : "not a word", text ? "\"" : "");
 	}
 	return refuse_key(key, err);
 }
@@ -102,12 +105,12 @@ static int config_check_path(const char *key, const char *path, struct err *err)
 	if (!*path)
 		return 0;
 	if (!path[strspn(path, "/")])
-		return err_set(err, ERR_INVALID, "%s: \"%s\" is where the host's own files are",
+		return err_set(err, ERR_INVALID, "%s: \"%s\" is the root directory of the host",
 		               key, path);
 	return paths_check_point(&o, path, err) ? err_wrap(err, "%s", key) : 0;
 }
 
-/* By the rules of the command line, whose options have the names of the keys. */
+/* Checks an entry by the rules of the command line, whose options have the names of the keys. */
 static int config_check_way(const struct watch_way *w, struct err *err)
 {
 	struct host_args a = {
@@ -121,11 +124,11 @@ static int config_check_way(const struct watch_way *w, struct err *err)
 
 	if (w->ignore && (w->device || w->read_only || *w->mount || *w->below || *w->fs_type ||
 	                  *w->options || *w->format))
-		return err_set(err, ERR_INVALID, "ignore stands alone");
+		return err_set(err, ERR_INVALID, "ignore excludes all other keys");
 	if (*w->mount && !*w->volume)
 		return err_set(err, ERR_INVALID,
-		               "the default has no mount: all volumes would be mounted at one "
-		               "directory; below makes one for each");
+		               "the default must not have mount, which would mount all volumes "
+		               "at one directory; below uses a directory for each");
 	if (*w->mount && *w->below)
 		return err_set(err, ERR_INVALID, "mount and below exclude each other");
 	if (config_check_path("mount", w->mount, err) || config_check_path("below", w->below, err))
@@ -142,7 +145,9 @@ static int config_read_way(const char *what, const struct json *entry, const str
 	w.line = line;
 	w.device = false;
 	if (!json_is_object(entry)) {
-		err_set(err, ERR_INVALID, "is no map of keys: write {device: true} for a device");
+		err_set(err, ERR_INVALID,
+		        "is not a map of keys: write {device: true} for a "
+		        "device");
 		return refuse_line(what, line, err);
 	}
 	json_foreach (value, entry)
@@ -160,11 +165,11 @@ static int config_check_volume(const struct watch_config *c, const struct watch_
                                struct err *err)
 {
 	if (!dns1123_subdomain(w->volume))
-		return err_set(err, ERR_INVALID, "\"%s\" is no name of a volume", w->volume);
+		return err_set(err, ERR_INVALID, "\"%s\" is not a valid volume name", w->volume);
 	for (size_t i = 0; i < c->n; i++)
 		if (*w->mount && str_eq(c->volumes[i].mount, w->mount))
 			return err_set(err, ERR_INVALID,
-			               "%s is the mount point of volume %s already (line %lld)",
+			               "%s is already the mount point of volume %s (line %lld)",
 			               w->mount, c->volumes[i].volume,
 			               (long long)c->volumes[i].line);
 	return 0;
@@ -209,12 +214,13 @@ static int config_read_tree(const char *what, const struct json *lines, struct w
 			rc = config_read_default(what, entry, lines, c, err);
 		else if (str_eq(key, "volumes") && json_is_object(entry))
 			rc = config_read_volumes(what, entry, json_member(lines, key), c, err);
-		else if (str_eq(key, "volumes"))
-			rc = err_set(err, ERR_INVALID, "%s: line %lld: volumes is no map", what,
+		else if (str_eq(key, "volumes") && !json_is_null(entry))
+			rc = err_set(err, ERR_INVALID, "%s: line %lld: volumes is not a map", what,
 			             (long long)config_line(lines, key));
-		else
+		else if (!str_eq(key, "volumes"))
 			rc = err_set(err, ERR_INVALID,
-			             "%s: line %lld: \"%s\" is no key; there are default, volumes",
+			             "%s: line %lld: \"%s\" is not a key (expected default or "
+			             "volumes)",
 			             what, (long long)config_line(lines, key), key);
 		if (rc)
 			return -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration file of `host watch`: how each volume is made available. The keys of an entry
- * are the options of `host attach`, and are checked as those are.
+ * The configuration file of `host watch`: specifies how each volume is attached. The keys of an
+ * entry are the options of `host attach`, and are checked like these options.
  *
  *     default: {below: /srv/volumes, fstype: ext4, format: blank}
  *     volumes:
@@ -18,7 +18,7 @@
 
 struct watch_way;
 struct watch_config {
-	struct json *tree; /* the texts of all ways point into it */
+	struct json *tree; /* the strings of all ways point into it */
 	struct watch_way *volumes, *otherwise;
 	size_t n;
 };
@@ -28,14 +28,14 @@ struct watch_config {
 		.tree = NULL \
 	}
 /*
- * *ret is empty, or what watch_config_clear() has left. INVALID_ARGUMENT with the line: an unknown
- * key, a value that is none, two volumes at one mount point.
+ * Parses the text. *ret must be empty or cleared by watch_config_clear(). INVALID_ARGUMENT: an
+ * unknown key, an invalid value, or two volumes at one mount point; the message has the line.
  */
 int watch_config_parse(const char *what, const char *text, size_t n, struct watch_config *ret,
                        struct err *err) MUST_CHECK;
 /*
- * The same from the file; "": from WATCH_CONFIG_FILE, and where there is none every volume becomes
- * a device.
+ * Like watch_config_parse(), for the file at `path`; "": the file WATCH_CONFIG_FILE. If that file
+ * does not exist, every volume is attached as a device.
  */
 int watch_config_read(const char *path, struct watch_config *ret, struct err *err) MUST_CHECK;
 void watch_config_clear(struct watch_config *c);
@@ -43,9 +43,9 @@ DEFINE_AUTO_VALUE(struct watch_config, watch_config_clear);
 
 enum { WATCH_IGNORED = 1 };
 /*
- * The arguments of an attach of this volume: `base` with what the file says. The mount point, which
- * may be made of the volume's name, is *ret_mount, malloc'ed. WATCH_IGNORED: it is not to be
- * attached.
+ * Returns the arguments for attaching this volume: `base`, overridden by the file. *ret_mount,
+ * malloc'ed, is the mount point, which may contain the volume's name. Returns WATCH_IGNORED if the
+ * volume must not be attached.
  */
 int watch_config_way(const struct watch_config *c, const char *volume, const struct host_args *base,
                      struct host_args *ret, char **ret_mount);

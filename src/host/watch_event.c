@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The node's name is read from the text before it is parsed: in a namespace with thousands of
- * attachments, those of other nodes cost no tree. The deletion of an invalid object is an event
- * too.
+ * Searches the text of an event for the node's name before it parses the text, because a namespace
+ * may have thousands of attachments of other nodes. The deletion of an invalid object is processed
+ * as well.
  */
 #include "host/watch_priv.h"
 
@@ -12,7 +12,7 @@
 #include "common/log.h"
 #include "kube/kube_event.h"
 
-/* True also when only a parser can decide. */
+/* Returns true if the event may concern this node, including if only a parser can decide that. */
 static bool event_may_concern(const struct watch *w, struct line_span object)
 {
 	struct kube_member spec = { .name = "spec" }, node = { .name = "dpuNodeName" };
@@ -53,7 +53,7 @@ static void event_consume_object(struct watch *w, bool deleted, const char *text
 	if (!str_eq(f.is.key.node, w->a->node) || !*f.is.key.uid)
 		return;
 	if (*f.fault)
-		log_limited(LOG_WARNING, 60, "attachment %s cannot be judged: %s", f.is.key.name,
+		log_limited(LOG_WARNING, 60, "attachment %s cannot be evaluated: %s", f.is.key.name,
 		            f.fault);
 	watch_apply(w, f.is.key.uid, deleted ? NULL : &f);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The status is one sentence, computed from the table each time and sent when it differs from the
- * last one. Sending does not block.
+ * The status is one sentence, generated from the table each time and sent if it differs from the
+ * last one sent. Sending does not block.
  */
 #include "host/watch_priv.h"
 
@@ -12,7 +12,10 @@
 #include "common/log.h"
 #include "common/sd_notify.h"
 
-/* A stream that ends is opened again at once; before this time it is only late. */
+/*
+ * A stream that ends is normally reopened at once; only after this time, in ms, is the API server
+ * reported as unreachable.
+ */
 #define CLOSED_MS 10000
 #define STATUS_MAX 500
 
@@ -24,7 +27,10 @@ static void send(const char *text)
 		log_limited(LOG_WARNING, 600, "%s", err.msg);
 }
 
-/* A line each, and no byte that a terminal obeys: both may come from an object. */
+/*
+ * Sends the status on one line and without control characters, because parts of it may come from an
+ * object.
+ */
 static void send_status(const char *status)
 {
 	struct str text AUTO(str_clear) = STR_INIT((size_t)STATUS_MAX * SHOWN_BYTES_MAX);
@@ -54,7 +60,7 @@ static void notify_add_table(struct watch *w, struct str *s, bool *ret_tried)
 	if (*w->refused)
 		str_addf(s, "; not following: %s", w->refused);
 	else if (!w->complete)
-		str_add(s, "; the attachments are not known yet");
+		str_add(s, "; the attachments are still being listed");
 }
 
 static void notify_add_outage(struct watch *w, struct str *s)
@@ -67,7 +73,7 @@ static void notify_add_outage(struct watch *w, struct str *s)
 		f = w->follow;
 	}
 	if (f && kube_follow_closed_ms(f, why) > CLOSED_MS)
-		str_addf(s, "; the API server is away: %s", why);
+		str_addf(s, "; the API server is unreachable: %s", why);
 }
 
 void watch_notify(struct watch *w, struct watch_notify *t)
@@ -100,7 +106,7 @@ void watch_notify(struct watch *w, struct watch_notify *t)
 
 void watch_notify_end(struct watch_notify *t)
 {
-	send("STOPPING=1\nSTATUS=stopping; what is attached stays");
+	send("STOPPING=1\nSTATUS=stopping; attached volumes stay");
 	free(t->status);
 	t->status = NULL;
 }

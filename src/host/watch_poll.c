@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server may leave a watch unanswered for minutes while it answers other requests. The poll is
- * one GET for each attachment of this host. A list would return the attachments of all nodes, to
- * all hosts at once, from a server that is overloaded.
+ * Polls because a server may leave a watch unanswered for minutes while it answers other requests.
+ * Sends one GET for each attachment of this host. With lists, an overloaded server would send the
+ * attachments of all nodes to all hosts.
  */
 #include "host/watch_priv.h"
 
 #include "common/cleanup.h"
 #include "dpf/dpu_attachment.h"
 
-/* A stream that ends is opened again at once; before this time it is only late. */
+/* A stream that ends is normally reopened at once; the poll starts only after this time, in ms. */
 #define CLOSED_MS 5000
 #define ANSWER_MS 5000
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * By the record of each volume and the node's health of it. A function that was taken away leaves a
- * mount that answers with errors; it stays, so that nobody writes into the directory below, and the
- * next attach puts the new disk in its place once there is one.
+ * Reads the state file of each volume, and checks the volume's health. A removed function leaves a
+ * mount that returns errors. The mount stays, so that no process writes to the directory below it;
+ * the next attach replaces it by a mount of the new disk, once there is one.
  */
 #include "host/watch_priv.h"
 
@@ -17,7 +17,7 @@
 #include "host/manual_detach.h"
 #include "node/health.h"
 
-/* Faults that a new attach repairs. */
+/* Returns true for faults that a new attach repairs. */
 static bool is_lost(const char *reason)
 {
 	static const char *const reasons[] = { "DeviceGone", "DeviceReplaced", "NotMounted",
@@ -29,7 +29,7 @@ static bool is_lost(const char *reason)
 	return false;
 }
 
-/* True: the volume has to be attached again. `why` is its fault, or "". */
+/* Returns true if the volume has to be attached again. `why` is its fault, or "". */
 static bool scan_is_lost(struct watch *w, const char *volume, const char *uid,
                          char why[TRACKED_WHY_MAX])
 {
@@ -43,7 +43,7 @@ static bool scan_is_lost(struct watch *w, const char *volume, const char *uid,
 	if (rc || !str_eq(is.uid, uid)) {
 		if (!manual_detach_applies(w->a->state_dir, w->scan_node.boot, volume, uid,
 		                           &ignored))
-			snprintf(why, TRACKED_WHY_MAX, "it is not attached any more");
+			snprintf(why, TRACKED_WHY_MAX, "it is no longer attached");
 		return rc >= 0;
 	}
 	path = host_staging_path(w->a, is.mount);
@@ -111,8 +111,8 @@ static void scan_volume(struct watch *w, const struct scan *l)
 	else
 		due = scan_is_lost(w, l->volume, l->uid, why);
 	if ((due || !l->manual) && scan_set_result(w, l, due, why) && *why)
-		log_event(LOG_WARNING, "something is wrong with a volume", "volume", l->volume,
-		          "fault", why, NULL);
+		log_event(LOG_WARNING, "a volume is unhealthy", "volume", l->volume, "fault", why,
+		          NULL);
 }
 
 static bool stops(struct watch *w)

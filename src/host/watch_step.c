@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The attachment is read again before it is attached, and before a missing one counts as gone,
- * because the last event may be outdated. A detach of a deleted attachment needs no read, so it
- * works while the API server is unreachable.
+ * Re-reads an attachment before attaching it, and before treating a missing one as deleted, because
+ * the last event may be outdated. A detach of a deleted attachment needs no read, so it works even
+ * if the API server is unreachable.
  */
 #include "host/watch_priv.h"
 
@@ -15,7 +15,10 @@
 #include "host/commands.h"
 #include "host/manual_detach.h"
 
-/* One try. The volume's lock is held for this time, and a command in a shell may wait for it. */
+/*
+ * Time limit of one try, in ms. The volume's lock is held during a try, and a command that a user
+ * has run may wait for it.
+ */
 #define TRY_MS 30000
 
 static struct deadline end_of_try(const struct watch *w, const struct watch_order *o)
@@ -32,7 +35,7 @@ static void step_set_outcome(struct watch_outcome *ret, enum tracked_state state
 	snprintf(ret->why, sizeof(ret->why), "%.*s", (int)sizeof(ret->why) - 1, why);
 }
 
-/* KUBE_ABSENT: there is no attachment of this name and uid. */
+/* Re-reads the attachment. Returns KUBE_ABSENT if there is no attachment with this name and UID. */
 static int step_read_again(struct watch *w, const struct watch_order *o,
                            struct attachment_file *ret, struct err *err)
 {
@@ -67,7 +70,7 @@ static int step_attach_object(struct watch *w, const struct watch_order *o,
 	rc = host_attach_object(&a, f, end_of_try(w, o), &said, err);
 	if (rc < 0)
 		return -1;
-	/* Not ready any more: its event is on the way. */
+	/* If it is not ready any more, the event that reports this will arrive later. */
 	step_set_outcome(ret, rc ? TRACKED_WAITING : TRACKED_ATTACHED, rc ? said.ptr : "");
 	return 0;
 }
@@ -89,7 +92,7 @@ static int step_attach(struct watch *w, const struct watch_order *o, struct watc
 		return -1;
 	if (rc) {
 		ret->gone = true;
-		step_set_outcome(ret, TRACKED_FAILED, "has gone");
+		step_set_outcome(ret, TRACKED_FAILED, "no longer exists");
 		return 0;
 	}
 	if (*f.fault)

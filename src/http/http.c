@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The HTTP engine (see http.h for what it promises): its thread, and the ways in from other
- * threads. http_call.c has the calls and the epochs of connections, http_expire.c what time
- * ends.
+ * The HTTP engine (http.h has its contract): its thread, and the functions that other threads call.
+ * http_call.c has the calls and the epochs of connections, http_expire.c the time limits.
  *
- * Life of a call: http_start() puts it on `incoming`. The thread moves it to `queued` and, when
- * fewer than LIMIT_HTTP_IN_FLIGHT requests are out, hands it to libcurl over the current
- * epoch. It ends by an answer, an error, its deadline, a cancellation or a retirement, always
- * in call_finish().
+ * Life of a call: http_start() adds it to `incoming`. The thread moves it to `queued` and, while
+ * fewer than LIMIT_HTTP_IN_FLIGHT requests are in flight, passes it to libcurl over the current
+ * epoch. The call ends with an answer, an error, its deadline, a cancellation or a retirement,
+ * always in call_finish().
  *
- * Threads: the engine's thread owns everything but the fields under `lock`. The lock is never held
- * while libcurl or a callback runs.
+ * Threads: the engine's thread owns everything except the fields under `lock`. The lock is never
+ * held while libcurl or a callback runs.
  */
 #include "http/http_engine.h"
 
@@ -29,19 +28,20 @@
 
 #define CONNECT_MS 10000
 #define SILENCE_MS 12000
-/* Admission webhooks may take 10 s each, and those that change objects come one after the other. */
+/* Admission webhooks may take 10 s each, and mutating webhooks run one after the other. */
 #define PATIENCE_MS 25000
 #define POLL_MAX_MS 60000
 /*
- * libcurl looks at each transfer whenever it is called: one more call costs 2 us for each request
- * that is out. So before the next call what comes is gathered for a part of the time that answers
- * take: the slower the server, the fewer end in a millisecond. More than a tenth of the time is
- * never spent on looking, and less than a two-hundredth is not worth waiting for.
+ * libcurl checks each transfer whenever it is called, so a call of libcurl costs 2 us for each
+ * request in flight. So the next call is delayed by a part of the time that answers take, in order
+ * to handle several events at once; the slower the server, the fewer requests end in a millisecond.
+ * With this delay, checking takes at most a tenth of the time. Delays of less than a two-hundredth
+ * are not worthwhile.
  */
-#define GATHER_MIN 8                   /* requests */
-#define GATHER_PART 8                  /* of the time that an answer takes */
-#define GATHER_LEAST_NS INT64_C(20000) /* for each request that is out */
-#define GATHER_MOST_NS INT64_C(400000) /* the same */
+#define GATHER_MIN 8                   /* requests in flight */
+#define GATHER_PART 8                  /* divisor of the time that an answer takes */
+#define GATHER_LEAST_NS INT64_C(20000) /* for each request in flight */
+#define GATHER_MOST_NS INT64_C(400000) /* for each request in flight */
 
 /* ---- the thread ---- */
 
@@ -100,7 +100,7 @@ static void end_calls(struct http *h)
 	h->queued_tail = &h->queued;
 }
 
-/* Takes over what other threads have handed in. False: the thread is to end. */
+/* Takes over the calls and tasks of other threads. Returns false if the thread has to end. */
 static bool http_consume_incoming(struct http *h)
 {
 	struct task *tasks;
@@ -131,13 +131,13 @@ static void wait_for_something(struct http *h)
 {
 	uint64_t count;
 	struct deadline alarm = { .at = calls_next_alarm(h, monotonic_ns()) };
-	int left = deadline_left_ms(alarm); /* never: INT_MAX */
+	int left = deadline_left_ms(alarm); /* INT_MAX: never */
 	transfers_wait(h->current, h->wake, left < POLL_MAX_MS ? left : POLL_MAX_MS);
 	if (read(h->wake, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		abort();
 }
 
-/* So that libcurl is not called again right behind the turn that began at `last`. */
+/* Delays the next call of libcurl after the round that began at `last`. */
 static void gather(const struct http *h, int64_t last)
 {
 	int64_t ns = h->answer_ns / GATHER_PART;
@@ -215,8 +215,8 @@ static void wake(struct http *h)
 }
 
 /*
- * The thread blocks all signals: main waits for them. SIGPIPE of a broken connection is then only
- * an error code.
+ * Starts the thread with all signals blocked, because main waits for them. SIGPIPE of a broken
+ * connection then only results in an error code.
  */
 static int start_thread(struct http *h, struct err *err)
 {
@@ -227,7 +227,7 @@ static int start_thread(struct http *h, struct err *err)
 	rc = pthread_create(&h->thread, NULL, http_engine_thread, h);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc)
-		return err_sys(err, rc, "start the HTTP thread");
+		return err_sys_of(err, ERR_CALL_TASK, rc, "start the HTTP thread");
 	pthread_setname_np(h->thread, "http");
 	return 0;
 }
@@ -361,17 +361,17 @@ struct http_stats http_stats(struct http *h)
 /* ---- one request from a thread that waits for it ---- */
 
 /*
- * On the caller's stack. That is safe because the engine ends each call exactly once, and http_do()
- * does not return before: when the caller gives up, it asks the engine to cancel, and still waits
- * for the end, which comes at once.
+ * On the caller's stack, which is safe because the engine ends each call exactly once, and
+ * http_do() does not return earlier. When the caller abandons the call, http_do() tells the engine
+ * to cancel it, and still waits for its end, which follows at once.
  */
 struct http_waiter {
 	sem_t told; /* posted at the end of the call, and by the caller's cancellation */
 	atomic_bool done;
-	struct http_result *result; /* of the engine until done */
+	struct http_result *result; /* owned by the engine until done */
 };
 
-/* Nothing of *w is touched behind sem_post(): it may be gone. */
+/* *w is not accessed after sem_post(), because it may be freed then. */
 static void waiter_done(void *arg, struct http_result *result)
 {
 	struct http_waiter *w = arg;
@@ -392,7 +392,7 @@ void http_do(struct http *h, struct http_request *request, struct deadline d,
 	if (!request->deadline_at || request->deadline_at > d.at)
 		request->deadline_at = d.at;
 	call = http_start(h, request);
-	/* The engine keeps the deadline. */
+	/* The engine enforces the deadline. */
 	sem_wait_deadline(&w.told, (struct deadline) { DEADLINE_NEVER, d.cancel });
 	if (!atomic_load(&w.done))
 		http_cancel(h, call);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls and epochs of the HTTP engine and the lists that they are on. A call is told its
- * end in one place, call_finish(). When something ends is decided elsewhere.
+ * The calls and epochs of the HTTP engine, and the lists of them. Only call_finish() notifies a
+ * call's owner of its end. Other files decide when a call ends.
  */
 #include "http/http_engine.h"
 
@@ -58,7 +58,10 @@ static void active_remove(struct http *h, struct http_call *c)
 	*at = c->next;
 }
 
-/* The mean of about the last eight, so that one which took minutes is soon forgotten. */
+/*
+ * Updates the mean of about the last eight answer times, so that one slow answer soon loses its
+ * weight.
+ */
 static void answer_took(struct http *h, int64_t ns)
 {
 	if (ns > ANSWER_LONGEST_NS)
@@ -90,7 +93,7 @@ void call_detach(struct http *h, struct http_call *c, struct http_result *result
 	h->stats.http2 += result->http2;
 }
 
-/* Back into the queue, at its head: it was started before all that are there. */
+/* Returns the call to the head of the queue, because it was started before all queued calls. */
 static void call_requeue(struct http *h, struct http_call *c)
 {
 	struct http_result ignored = { .end = HTTP_RETIRED };

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moves bytes with libcurl and waits for them. The engine decides what is sent when and what a
- * silence means. Everything runs on the engine's thread.
+ * Moves bytes with libcurl and waits for them. The engine decides which request is sent when, and
+ * how long a silence may last. All functions run on the engine's thread.
  *
- * Why the code looks as it does (measured with libcurl 7.88):
- *  - With MAX_HOST_CONNECTIONS 1, a GOAWAY during an open watch queues everything that follows for
- *    ever. So 2 + streams over HTTP/2, and 8 + streams when the server speaks HTTP/1.1 only.
+ * Reasons for this code (measured with libcurl 7.88):
+ *  - With MAX_HOST_CONNECTIONS 1, a GOAWAY during an open watch blocks all later requests
+ *    permanently. So 2 + streams over HTTP/2, and 8 + streams when the server speaks HTTP/1.1 only.
  *  - libcurl waits for one multi handle at a time: the sockets of retired epochs are added as
  *    extra descriptors.
  *  - Over HTTP/2 any transfer of a connection reads for all of them; the watch, which comes first,
  *    reads most. When the last bytes of an answer do not fit into its transfer's buffer any more,
- *    7.88 hands them out later but does not look at the frame's end, with the end of the answer,
- *    before the server sends something else. So the buffer takes the longest answer.
- *  - A request whose connection has ended is sent again without a word, a POST as well: see
+ *    7.88 delivers them later but handles the end of the frame, and so of the answer, only when
+ *    the server sends more data. So the buffer holds the longest answer.
+ *  - A request whose connection has ended is silently repeated, even a POST: see
  *    on_sending().
- *  - Versions before 8.4 drop a timer that rings within the millisecond, also the one with which a
- *    transfer notes that an answer has ended (once in 40,000 on a busy machine). So a wait that
- *    something precedes is short, and libcurl is called once more behind it.
+ *  - Versions before 8.4 drop a timer that expires within the millisecond, including the one by
+ *    which a transfer records that an answer has ended (once in 40,000 on a busy machine). So a
+ *    wait after an event is short, and libcurl is called again after it.
  */
 #include "http/http_curl.h"
 
@@ -24,6 +24,8 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <time.h>
 
 #include "common/mem.h"
 #include "http/libcurl.h"
@@ -31,11 +33,15 @@
 #define DRAIN_POLL_MS 200
 #define HTTP1_CONNECTIONS 8
 #define HTTP2_CONNECTIONS 2
-/* A peer has vanished when it acknowledges no byte for so long, or no probe of the kernel. */
+/*
+ * A peer counts as lost if it acknowledges no data, or no keepalive probe of the kernel, for this
+ * time.
+ */
 #define PEER_LOST_MS 30000
-#define BUFFER_SPARE (256 * 1024) /* libcurl takes headers of 128 KiB, trailers as well */
+/* libcurl accepts headers of 128 KiB, and trailers of the same size */
+#define BUFFER_SPARE (256 * 1024)
 #define RETRY_AFTER_MAX_S 3600
-#define POLL_AGAIN_MS 10 /* an answer that libcurl forgot takes so much longer */
+#define POLL_AGAIN_MS 10 /* the maximum delay of an answer that libcurl forgot */
 
 /* ---- epochs ---- */
 
@@ -92,7 +98,10 @@ static long port_of(struct http_call *c)
 	return port;
 }
 
-/* The entry of a connection; a new one takes the place of the one that was silent for longest. */
+/*
+ * Returns the entry of a connection; a new entry replaces the one that was silent for the longest
+ * time.
+ */
 static struct last_byte *last_byte_of(struct pool_epoch *ep, long port)
 {
 	struct last_byte *oldest = ep->last_bytes;
@@ -115,13 +124,29 @@ static void call_received(struct http_call *c)
 	epoch_received(c->epoch, c->last_byte);
 }
 
+/*
+ * Parses "Date: Sun, 06 Nov 1994 08:49:37 GMT", the only format that RFC 9110 permits for servers.
+ */
+static void note_date(struct http_call *c, const char *bytes, size_t n)
+{
+	char line[64];
+	struct tm tm = { .tm_sec = 0 };
+
+	if (n >= sizeof(line) || n < 6 || strncasecmp(bytes, "date:", 5) != 0)
+		return;
+	snprintf(line, sizeof(line), "%.*s", (int)n, bytes);
+	if (strptime(line + 5, " %a, %d %b %Y %H:%M:%S GMT", &tm))
+		c->date = timegm(&tm);
+}
+
 static size_t on_header(char *bytes, size_t size, size_t n, void *arg)
 {
 	struct http_call *c = arg;
 	struct pool_epoch *ep = c->epoch;
 	size_t length = size * n;
-	bool last = length <= 2; /* the empty line behind the headers */
+	bool last = length <= 2; /* the empty line after the headers */
 	call_received(c);
+	note_date(c, bytes, length);
 	if (!ep->http1 && length >= 7 && memcmp(bytes, "HTTP/1.", 7) == 0) {
 		ep->http1 = true;
 		epoch_limit(ep);
@@ -137,13 +162,13 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 	call_received(c);
 	wanted = is_streaming(c) ? c->q.on_bytes(c->q.arg, bytes, length)
 	                         : str_addn(&c->body, bytes, length);
-	return wanted ? length : length + 1; /* any other number makes libcurl break off */
+	return wanted ? length : length + 1; /* any other number makes libcurl abort */
 }
 
 /*
- * libcurl calls this each time before it sends the request: first, and again when the connection,
- * one that was used before, has ended without a byte of an answer. The server may have carried the
- * first one out, so only a look is sent again.
+ * libcurl calls this each time before it sends the request: the first time, and again if a reused
+ * connection has ended without a byte of an answer. Because the server may have executed the
+ * request that was sent first, only a GET is repeated.
  */
 static int on_sending(void *arg, char *peer, char *own, int peer_port, int own_port)
 {
@@ -160,9 +185,10 @@ static int on_sending(void *arg, char *peer, char *own, int peer_port, int own_p
 
 static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
 {
+	struct http_call *c = arg;
 	unsigned ms = PEER_LOST_MS;
-	(void)arg;
 	(void)purpose;
+	c->socket = fd;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 	return CURL_SOCKOPT_OK;
 }
@@ -170,13 +196,15 @@ static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
 /* ---- handles ---- */
 
 /*
- * Made and freed for each request, they were 3% to 8% of a busy controller's CPU. So those of calls
- * that have ended well serve the next. The buffer for the answer goes with each transfer.
+ * Creating and freeing handles for each request took 3% to 8% of the CPU time of a busy controller.
+ * So the handles of calls that have ended normally are reused. The buffer for the answer is freed
+ * with each transfer.
  */
 
 /*
- * No option of its call stays set: libcurl has none of the call's texts any more. But it still must
- * not ignore SIGPIPE for the time of a cleanup: the kernel walks through all threads for that.
+ * Returns the handle for reuse, with all options of the call reset, so that libcurl keeps none of
+ * the call's strings. But NOSIGNAL has to stay set; otherwise libcurl ignores SIGPIPE during a
+ * cleanup, for which the kernel goes through all threads.
  */
 static void easy_give(struct http_call *c, bool answered)
 {
@@ -196,9 +224,53 @@ void transfers_rest(struct pool_epoch *ep)
 		curl.easy_cleanup(ep->spare[--ep->n_spare]);
 }
 
+/* ---- why nothing is sent ---- */
+
+static bool is_resolved(struct http_call *c)
+{
+	curl_off_t us = 0;
+
+	curl.easy_getinfo(c->easy, CURLINFO_NAMELOOKUP_TIME_T, &us);
+	return us > 0;
+}
+
+/*
+ * Returns true if the call's connection is established. libcurl itself reports a connection only
+ * after TLS is also established. A reused descriptor number gives a false positive.
+ */
+static bool is_connected(const struct http_call *c)
+{
+	struct sockaddr_storage peer;
+	socklen_t n = sizeof(peer);
+
+	return c->socket > 0 && getpeername(c->socket, (struct sockaddr *)&peer, &n) == 0;
+}
+
+const char *transfer_waits_for(struct http_call *active, const struct pool_epoch *ep)
+{
+	bool resolved = false, connected = false;
+
+	for (struct http_call *c = active; c; c = c->next) {
+		if (c->epoch != ep)
+			continue;
+		if (transfer_is_sent(c))
+			return "no connection was free";
+		resolved |= is_resolved(c);
+		connected |= is_connected(c);
+	}
+	if (connected)
+		return "the server accepted the connection, but not its TLS handshake (a proxy: "
+		       "the request to connect)";
+	return resolved ? "the server did not accept the connection"
+	                : "the name of the server could not be resolved";
+}
+
 /* ---- starting ---- */
 
-/* A whole answer, so that libcurl never has to stop in it. Of memory only what is used counts. */
+/*
+ * Returns a buffer size that holds a whole answer, so that libcurl never has to pause within an
+ * answer. Only the used part takes memory.
+ */
 static long buffer_size(const struct http_call *c)
 {
 	size_t size = (c->q.stream ? 0 : c->q.max_body) + BUFFER_SPARE;
@@ -209,6 +281,7 @@ static void curl_setup_callbacks(struct http_call *c)
 {
 	CURL *easy = c->easy;
 	curl.easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
+	curl.easy_setopt(easy, CURLOPT_SOCKOPTDATA, c);
 	curl.easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_sending);
 	curl.easy_setopt(easy, CURLOPT_PREREQDATA, c);
 	curl.easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
@@ -225,6 +298,7 @@ void transfer_start(struct http_call *c)
 	struct pool_epoch *ep = c->epoch;
 	_Static_assert(sizeof(c->curl_error) >= CURL_ERROR_SIZE, "libcurl's error text");
 	c->sent_at = 0;
+	c->socket = 0;
 	c->easy = ep->n_spare > 0 ? ep->spare[--ep->n_spare] : curl.easy_init();
 	if (!c->easy)
 		abort();
@@ -249,7 +323,10 @@ int64_t transfer_received_at(struct http_call *c)
 
 /* ---- ending ---- */
 
-/* For a date libcurl counts from now, so that a date in the past is negative. */
+/*
+ * Returns the seconds of a Retry-After. For a date, libcurl counts from the current time, so a date
+ * in the past is negative.
+ */
 static int whole_seconds(curl_off_t seconds)
 {
 	if (seconds < 0)
@@ -270,6 +347,7 @@ unsigned transfer_end(struct http_call *c, struct http_result *result)
 	result->sent_at = c->sent_at;
 	result->http2 = version == CURL_HTTP_VERSION_2_0;
 	result->retry_after_s = whole_seconds(retry_after);
+	result->date = c->date;
 
 	curl.multi_remove_handle(c->epoch->multi, c->easy);
 	easy_give(c, result->end == HTTP_ANSWERED);
@@ -278,7 +356,7 @@ unsigned transfer_end(struct http_call *c, struct http_result *result)
 	return (unsigned)connects;
 }
 
-/* libcurl's text names the address; the reason comes from the system's error number. */
+/* Formats the error. libcurl's message names the address; the reason comes from errno. */
 static void failure_text(struct http_call *c, CURLcode code, char *buf, size_t n)
 {
 	long os_errno = 0;
@@ -336,7 +414,7 @@ void transfers_perform(struct pool_epoch *ep,
 /* ---- waiting ---- */
 
 /*
- * The sockets of the retired epochs, of which calls are still open: libcurl waits for one
+ * Adds the sockets of retired epochs that still have open calls, because libcurl waits for one
  * multi handle at a time. Descriptors that an fd_set cannot hold are served every DRAIN_POLL_MS.
  */
 static unsigned curl_drain_sockets(const struct pool_epoch *ep, struct curl_waitfd *fds,
@@ -360,7 +438,7 @@ static unsigned curl_drain_sockets(const struct pool_epoch *ep, struct curl_wait
 	return n;
 }
 
-/* `ms`, or less: as soon as libcurl wants to be called for a retired epoch. */
+/* Returns `ms`, or less if libcurl has to be called earlier for a retired epoch. */
 static int drain_timeout(const struct pool_epoch *ep, int ms)
 {
 	if (ep && ms > DRAIN_POLL_MS)
@@ -374,7 +452,7 @@ static int drain_timeout(const struct pool_epoch *ep, int ms)
 	return ms;
 }
 
-/* True when something has moved since the last wait. */
+/* Returns true if data has moved since the last wait. */
 static bool consume_moved(struct pool_epoch *ep)
 {
 	bool moved = false;

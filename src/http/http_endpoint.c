@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Endpoints as values: a copy owns its strings, and its key is wiped when it is freed. No threads,
+ * Endpoints as values. A copy owns its strings, and its key is wiped when it is freed. No threads,
  * no libcurl.
  */
 #include "http/http.h"

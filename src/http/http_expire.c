@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a call of the HTTP engine is given up: cancelled, out of time, or sent over a connection
- * that brings nothing.
+ * Decides when the HTTP engine abandons a call: if the call is cancelled, past its deadline, or
+ * sent over a connection that delivers nothing.
  *
- * Why epochs: libcurl never gives up a peer that acknowledges bytes but never answers, least
- * of all while a watch keeps the connection in use. A request is given up when its own connection
- * brings nothing for silence_ms (patience_ms if it is a patient one): behind one address there may
- * be a server that lives and one that does not, and what the first sends says nothing about the
- * second.
+ * Epochs exist because libcurl never abandons a peer that acknowledges bytes but never answers,
+ * least of all while a watch keeps the connection in use. A request is abandoned when its own
+ * connection delivers nothing for silence_ms (patience_ms for a patient request), because one
+ * address may lead to a working and a failed server, and data from the first proves nothing about
+ * the second.
  */
 #include "http/http_engine.h"
 
 #include "common/cleanup.h"
 
-/* A request has ended without an answer: retires the epoch if nothing else came either. */
+/*
+ * Called when a request has ended without an answer. Retires the epoch if nothing else has arrived
+ * either.
+ */
 static void check_silence(struct http *h, const struct pool_epoch *ep, int64_t now)
 {
 	if (ep == h->current && ep->owed &&
@@ -21,7 +24,10 @@ static void check_silence(struct http *h, const struct pool_epoch *ep, int64_t n
 		epoch_retire(h, "requests get no answer", NULL);
 }
 
-/* Detached first: the retirement would put it back into the queue if it was never sent. */
+/*
+ * The call is detached first; otherwise retiring the epoch would requeue a call that was never
+ * sent.
+ */
 static void call_give_up(struct http *h, struct http_call *c, enum http_end end, const char *why)
 {
 	struct http_result result = { .end = end };
@@ -38,7 +44,7 @@ static bool is_cancelled(struct http *h, struct http_call *c)
 	return c->cancelled;
 }
 
-/* When a stream that brings nothing is given up. */
+/* Returns when a silent stream is abandoned. */
 static int64_t silent_at(const struct http_call *c)
 {
 	int ms = !c->answered && c->q.open_ms ? c->q.open_ms : c->q.silence_ms;
@@ -48,9 +54,9 @@ static int64_t silent_at(const struct http_call *c)
 }
 
 /*
- * When a request that was sent is given up because its connection brings nothing; not before that
- * as long as it is to come: libcurl is asked about the connection only when the request itself has
- * been without an answer for so long, since that is asked about each request that is out.
+ * Returns when a sent request is abandoned because its connection is silent. Until the request
+ * itself has been unanswered for the limit, an earlier time is returned without asking libcurl
+ * about the connection, because this function runs for each request in flight.
  */
 static int64_t hung_at(struct http *h, struct http_call *c, int64_t now)
 {
@@ -69,17 +75,24 @@ static void call_cut(struct http *h, struct http_call *c)
 	call_end(c, HTTP_CUT, "no answer, and nothing else came over its connection");
 }
 
-/* True when calls were ended, so that the list has changed. */
+static const char *late_reason(struct http *h, struct http_call *c)
+{
+	if (!c->epoch)
+		return "no connection was free";
+	return transfer_is_sent(c) ? "no answer in time" : transfer_waits_for(h->active, c->epoch);
+}
+
+/* Returns true if calls were ended, so that the list has changed. */
 static bool expire_one(struct http *h, struct http_call *c, int64_t now)
 {
 	if (is_cancelled(h, c))
 		call_give_up(h, c, HTTP_CANCELLED, "cancelled");
 	else if (now >= c->q.deadline_at)
-		call_give_up(h, c, HTTP_DEADLINE, "no answer in time");
+		call_give_up(h, c, HTTP_DEADLINE, late_reason(h, c));
 	else if (now >= hung_at(h, c, now))
 		call_cut(h, c);
 	else if (now >= silent_at(c) && c->epoch == h->current)
-		epoch_retire(h, c->answered ? "a watch has gone silent" : "a watch gets no answer",
+		epoch_retire(h, c->answered ? "a watch receives no data" : "a watch gets no answer",
 		             NULL);
 	else if (now >= silent_at(c))
 		call_end(c, HTTP_RETIRED, "silent");

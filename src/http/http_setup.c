@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a request asks of libcurl: where to, as whom, whom to trust, with which text. What libcurl
- * calls meanwhile is not set here (http_curl.c).
+ * The options of a request for libcurl: address, credentials, trust and body. Callbacks of libcurl
+ * are set elsewhere (http_curl.c).
  *
- * Why the options are as they are (measured with libcurl 7.88):
- *  - 150 parallel requests without a limit open up to 18 connections: hence the engine's queue, and
+ * Reasons for the options (measured with libcurl 7.88):
+ *  - 150 parallel requests without a limit open up to 18 connections, hence the engine's queue, and
  *    PIPEWAIT.
- *  - CURLOPT_CAINFO_BLOB leaves CAPATH at /etc/ssl/certs, which is then trusted too: set to NULL.
+ *  - CURLOPT_CAINFO_BLOB leaves CAPATH at /etc/ssl/certs, which is then also trusted: set to NULL.
  *  - libcurl computes the length of the pass phrase of a protected key even if none is set, which
- *    reads from address 0: hence an empty one.
+ *    reads from address 0: hence an empty pass phrase.
  *  - Removing a handle whose name is being resolved waits for the resolver, unless QUICK_EXIT is
  *    set.
  */
@@ -82,8 +82,8 @@ static void setup_trust(CURL *easy, const struct http_endpoint *e)
 }
 
 /*
- * The certificate is for another name than the one that we connect to: the URL has that name,
- * CONNECT_TO the address, and the Host header the server's own name.
+ * Used if the certificate has a name other than that of the address: the URL gets the certificate's
+ * name, CONNECT_TO the address, and the Host header the server's own name.
  */
 static void setup_url_of_name(struct http_call *c, const struct http_endpoint *e)
 {
@@ -93,11 +93,27 @@ static void setup_url_of_name(struct http_call *c, const struct http_endpoint *e
 	const char *bracket = strrchr(address, ']');
 	bool has_port = strrchr(bracket ? bracket : address, ':') != NULL;
 	char *target AUTO(free) = xasprintf("::%s%s", address, has_port ? "" : ":443");
-	c->url = xasprintf("%.*s%s%s%s", (int)(authority - e->url), e->url, e->tls_name,
-	                   authority + n, c->q.path);
+	c->url =
+		xasprintf(strchr(e->tls_name, ':') ? "%.*s[%s]%s%s" : "%.*s%s%s%s",
+	                  (int)(authority - e->url), e->url, e->tls_name, authority + n, c->q.path);
 	c->connect_to = list_add(NULL, target);
 	header_add(c, "Host", address);
 	curl.easy_setopt(c->easy, CURLOPT_CONNECT_TO, c->connect_to);
+}
+
+/*
+ * NOPROXY is "", because otherwise libcurl would apply NO_PROXY of the environment to any proxy.
+ * The proxy resolves the server's name, as with client-go.
+ */
+static void setup_proxy(CURL *easy, const char *proxy)
+{
+	static const char socks[] = "socks5://";
+	char *remote AUTO(free) = NULL;
+
+	if (proxy && str_has_prefix(proxy, socks))
+		remote = xasprintf("socks5h://%s", proxy + strlen(socks));
+	curl.easy_setopt(easy, CURLOPT_NOPROXY, "");
+	curl.easy_setopt(easy, CURLOPT_PROXY, remote ? remote : proxy ? proxy : "");
 }
 
 static void setup_connection(struct http_call *c, const struct http_endpoint *e)
@@ -108,7 +124,7 @@ static void setup_connection(struct http_call *c, const struct http_endpoint *e)
 	                 str_has_prefix(e->url, "http:") ? CURL_HTTP_VERSION_1_1
 	                                                 : CURL_HTTP_VERSION_2TLS);
 	curl.easy_setopt(easy, CURLOPT_PIPEWAIT, 1L);
-	curl.easy_setopt(easy, CURLOPT_PROXY, e->proxy ? e->proxy : "");
+	setup_proxy(easy, e->proxy);
 	curl.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	curl.easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 	curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)c->epoch->connect_ms);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads libcurl when the first request is made, and says what is loaded. */
+/* Loads libcurl when the first engine is created, and reports the loaded version. */
 #include "http/libcurl.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libcurl's functions, for the files that hand requests to it. They stand in a table, because the
- * library is loaded when the first request is made: a node without a controller needs none.
+ * libcurl's functions, for the files that pass requests to it. They are in a table, because the
+ * library is loaded at run time, with the first engine: a node without a controller never loads it.
  */
 #pragma once
 
@@ -34,7 +34,10 @@
 	X(slist_append);        \
 	X(slist_free_all);
 
-/* curl.easy_init() is curl_easy_init(). All are set once transfer_library() has returned 0. */
+/*
+ * curl.easy_init() is curl_easy_init(). All members are set after transfer_library() has returned
+ * 0.
+ */
 struct curl_functions {
 #define X(name) __typeof__(curl_##name) *name
 	CURL_FUNCTIONS(X)

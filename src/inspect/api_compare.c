@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contradictions of the two sides of one volume: what is staged on this host, or was when a file of
- * --node-report was written, and what the API server says of it. A side that is not known
- * contradicts nothing.
+ * Finds contradictions between the two sides of one volume: a volume that is staged on this host,
+ * or was staged when a file of --node-report was written, and its objects on the API server. An
+ * unknown side contradicts nothing.
  */
 #include "inspect/api_scan.h"
 
@@ -16,16 +16,16 @@
 
 #define REPORT_MAX (64 * 1024 * 1024)
 
-#define WHO_USES                                                                                \
-	"stop the pods that use it on this host before anything else; do not repair or format " \
-	"anything while it is staged"
+#define WHO_USES                                                                                  \
+	"stop the pods that use the volume on this host first; do not repair or format it while " \
+	"it is staged"
 
 struct pair {
 	struct api_scan *l;
-	const char *id, *node; /* the volume; the node id of the host that was looked at */
-	const char *when;      /* that look's time; NULL: just now */
+	const char *id, *node; /* id of the volume; node id of the scanned host */
+	const char *when;      /* when that host was scanned; NULL: just now */
 	const struct json *api, *device;
-	const struct json *attachment; /* to this node */
+	const struct json *attachment; /* the attachment to this node */
 };
 
 static char *object_of(const struct pair *p)
@@ -35,7 +35,10 @@ static char *object_of(const struct pair *p)
 	               : xasprintf("volume %s on node %s", p->id, p->node);
 }
 
-/* A hot-plugged function may come back in another slot than DPF has published. */
+/*
+ * Compares the UUIDs, because a hot-plugged function may return in a slot other than the one that
+ * DPF has published.
+ */
 static bool is_same_by_uuid(const struct pair *p)
 {
 	const char *here = api_text(p->device, "uuid");
@@ -44,7 +47,7 @@ static bool is_same_by_uuid(const struct pair *p)
 	       strcasecmp(here, api_text(p->attachment, "uuid")) == 0;
 }
 
-/* "3b:00.4" is "0000:3b:00.4". */
+/* Compares PCI addresses: "3b:00.4" is the same as "0000:3b:00.4". */
 static bool is_same_function(const char *a, const char *b)
 {
 	return str_has_suffix(a, b) || str_has_suffix(b, a);
@@ -58,7 +61,7 @@ static void compare_text(const struct pair *p, const char *what, const char *say
 		return;
 	object = object_of(p);
 	inspect_finding(p->l->r, object, WHO_USES,
-	                "DPUVolumeAttachment %s says %s %s, staged is %s",
+	                "DPUVolumeAttachment %s has %s %s, but the staged device has %s",
 	                api_text(p->attachment, "name"), what, says, is);
 }
 
@@ -92,10 +95,11 @@ static void compare_size(const struct pair *p)
 	object = object_of(p);
 	inspect_finding(p->l->r, object,
 	                size < capacity
-	                        ? "the device must not be smaller than its volume: is it the right "
-	                          "one? Ask the storage's vendor before it is used further"
-	                        : "the storage has grown and DPF does not say so, or the device is "
-	                          "another one: compare the UUIDs",
+	                        ? "the device must not be smaller than its volume: check that it "
+	                          "is the right device, and ask the storage vendor before using "
+	                          "it further"
+	                        : "the storage has grown without a report by DPF, or this is a "
+	                          "different device: compare the UUIDs",
 	                "the DPUVolume has %s, the device %s", str_bytes((uint64_t)capacity, says),
 	                str_bytes((uint64_t)size, is));
 }
@@ -108,16 +112,15 @@ static void compare_state(const struct pair *p)
 
 	if (deleting >= 0)
 		inspect_finding(p->l->r, object, WHO_USES,
-		                "DPUVolumeAttachment %s is being deleted since %s while the volume "
-		                "is staged",
+		                "DPUVolumeAttachment %s has been in deletion for %s while the "
+		                "volume is staged",
 		                api_text(p->attachment, "name"), inspect_age(deleting, buf));
 	else if (!api_is(p->attachment, "ready"))
-		inspect_finding(
-			p->l->r, object,
-			"I/O may fail or hang until DPF reports it ready again; look at the "
-			"conditions of the attachment",
-			"staged, but DPUVolumeAttachment %s %s", api_text(p->attachment, "name"),
-			api_text(p->attachment, "reason"));
+		inspect_finding(p->l->r, object,
+		                "I/O may fail or hang until DPF reports it ready again; check the "
+		                "conditions of the attachment",
+		                "staged, but DPUVolumeAttachment %s %s",
+		                api_text(p->attachment, "name"), api_text(p->attachment, "reason"));
 }
 
 static void compare_report_unattached(const struct pair *p)
@@ -132,12 +135,11 @@ static void compare_report_unattached(const struct pair *p)
 		                "staged, but there is no DPUVolume of this name");
 	else if (where.len)
 		inspect_finding(p->l->r, object, WHO_USES,
-		                "staged here, but attached to %s and not to this node", where.ptr);
+		                "staged on this node, but attached to %s", where.ptr);
 	else
-		inspect_finding(
-			p->l->r, object, WHO_USES,
-			"staged, but its DPUVolumeAttachment is gone: the DPU has taken the "
-			"device away, or will");
+		inspect_finding(p->l->r, object, WHO_USES,
+		                "staged, but its DPUVolumeAttachment no longer exists: the DPU has "
+		                "removed the device, or will");
 }
 
 static void compare_volume(struct pair *p)
@@ -154,7 +156,7 @@ static void compare_volume(struct pair *p)
 	compare_state(p);
 }
 
-/* As the driver calls itself there, or the host's name. */
+/* Returns the driver's own name for the node, or the host's name. */
 static const char *node_of(const struct json *tree, const char *otherwise)
 {
 	const char *id = json_str(tree, "node.id");
@@ -164,7 +166,7 @@ static const char *node_of(const struct json *tree, const char *otherwise)
 	return str_empty(id) ? api_text(tree, "host") : id;
 }
 
-/* tree: of the host's side; the API server's is in the report. */
+/* `tree` has the host's side; the API server's side is in the report. */
 static void compare_all(struct api_scan *l, const struct json *tree, const char *node,
                         const char *when)
 {
@@ -173,8 +175,7 @@ static void compare_all(struct api_scan *l, const struct json *tree, const char 
 		const char *id = api_text(v, "id");
 		struct pair p = { .l = l, .id = id, .node = node, .when = when };
 
-		if (!*id || !json_count(json_member(there, "staged")) ||
-		    (l->o->volume_id && !str_eq(l->o->volume_id, id)))
+		if (!*id || !json_count(json_member(there, "staged")) || !inspect_wants(l->o, id))
 			continue;
 		p.device = json_member(there, "device");
 		p.api = when ? json_member(inspect_volume(l->r, id), "api") : json_member(v, "api");
@@ -190,11 +191,11 @@ static void compare_report(struct api_scan *l, const char *path)
 	size_t n = 0;
 
 	if (file_read(path, REPORT_MAX, &text, &n, &err) || json_parse(path, text, n, &tree, &err))
-		inspect_finding(l->r, path, "write it by: snap-csi-plugin inspect -o json", "%s",
+		inspect_finding(l->r, path, "create it with: snap-csi-plugin inspect -o json", "%s",
 		                err.msg);
 	else if (!json_member(tree, "findings"))
-		inspect_finding(l->r, path, "write it by: snap-csi-plugin inspect -o json",
-		                "is no report of inspect");
+		inspect_finding(l->r, path, "create it with: snap-csi-plugin inspect -o json",
+		                "is not a report of inspect");
 	else
 		compare_all(l, tree, node_of(tree, NULL), api_text(tree, "time"));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts of one object. Whether it is ready is decided by the controller's own rule (readiness.h).
- * Keeps nothing and asks nobody.
+ * Facts of one object. The controller's own rule decides whether the object is ready (readiness.h).
+ * Stateless; sends no requests.
  */
 #include "inspect/api_object.h"
 
@@ -13,18 +13,20 @@
 #include "controller/names.h"
 #include "controller/volume_provenance.h"
 #include "dpf/conditions.h"
+#include "dpf/dpu_node.h"
 #include "inspect/inspect.h"
 #include "volume/context_keys.h"
 
-/* Seconds since an RFC 3339 time, 0 for one that is still to come; -1: it is none. */
+#define TIME_TEXT_MAX 40 /* maximum length of an RFC 3339 time */
+
+/* Returns the seconds since an RFC 3339 time; 0 for a future time, -1 if it is not such a time. */
 static int64_t api_age(const char *text, time_t now)
 {
-	struct tm tm = { .tm_sec = 0 };
 	time_t at;
 
-	if (!text || !strptime(text, "%Y-%m-%dT%H:%M:%S", &tm))
+	/* Go's zero time, 0001-01-01T00:00:00Z, is before 1970 and means "not set". */
+	if (!text || !rfc3339_read(text, &at) || at <= 0)
 		return -1;
-	at = timegm(&tm);
 	return at > now ? 0 : now - at;
 }
 
@@ -68,8 +70,16 @@ static void set_age(struct json *facts, const char *name, const char *since, tim
 static void add_ages(struct json *facts, const struct api_eye *e, const struct json *object)
 {
 	const struct json *finalizers = json_at(object, "metadata.finalizers");
+	const char *created = json_str(object, "metadata.creationTimestamp");
+	time_t at;
 
-	set_age(facts, "age", json_str(object, "metadata.creationTimestamp"), e->now);
+	set_age(facts, "age", created, e->now);
+	/*
+	 * Uses this timestamp because the API server has written it; conditions use the clocks of
+	 * other processes.
+	 */
+	if (e->ahead && created && rfc3339_read(created, &at) && at - e->now > *e->ahead)
+		*e->ahead = at - e->now;
 	if (!json_at(object, "metadata.deletionTimestamp"))
 		return;
 	set_age(facts, "deleting", json_str(object, "metadata.deletionTimestamp"), e->now);
@@ -77,21 +87,27 @@ static void add_ages(struct json *facts, const struct api_eye *e, const struct j
 		json_set(facts, "finalizers", json_copy(finalizers));
 }
 
-/* "Ready=False since 50 s (Pending: the text)" */
-static void object_add_condition(struct json *list, const struct condition *c, time_t now)
+/* Appends "Ready=False for 50 s (Pending: the text)". */
+static void object_describe(struct str *out, const struct condition *c, time_t now)
 {
-	struct str text AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 	int64_t age = api_age(c->since, now);
 	char buf[64];
 
-	str_addf(&text, "%s=%s", c->type, *c->status ? c->status : "Unknown");
+	str_addf(out, "%s=%s", c->type, *c->status ? c->status : "Unknown");
 	if (age >= 0)
-		str_addf(&text, " since %s", inspect_age(age, buf));
+		str_addf(out, " for %s", inspect_age(age, buf));
 	if (*c->reason || *c->message) {
-		str_addf(&text, " (%s%s", c->reason, *c->reason && *c->message ? ": " : "");
-		str_add_shown(&text, c->message);
-		str_add(&text, ")");
+		str_addf(out, " (%s%s", c->reason, *c->reason && *c->message ? ": " : "");
+		str_add_shown(out, c->message);
+		str_add(out, ")");
 	}
+}
+
+static void object_add_condition(struct json *list, const struct condition *c, time_t now)
+{
+	struct str text AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+
+	object_describe(&text, c, now);
 	json_append(list, json_string(text.ptr));
 }
 
@@ -107,22 +123,39 @@ static void add_conditions(struct json *facts, const struct api_eye *e, const st
 	json_set(facts, "conditions", list);
 }
 
-/* rc: of readiness.h. `since`: for how long the first unmet condition has been so. */
+/* Returns the condition Ready; if it is missing, all members are "". */
+static struct condition object_ready(const struct json *object)
+{
+	struct condition c = condition_decode(NULL);
+
+	json_foreach (item, json_at(object, "status.conditions"))
+		if (str_eq(json_str(item, "type"), CONDITION_READY))
+			c = condition_decode(item);
+	return c;
+}
+
+/*
+ * `rc` is the result of a function of readiness.h. `since`: for how long the first unmet condition
+ * has had its state, or Ready has been True.
+ */
 static void add_verdict(struct json *facts, const struct api_eye *e, const struct json *object,
                         int rc, const char *why, const struct err *err)
 {
-	struct condition unmet;
+	struct condition c = object_ready(object);
 
 	json_set_bool(facts, "ready", rc == 0);
 	if (rc)
 		json_set_str(facts, "reason", rc < 0 ? err->msg : why);
-	if (rc && condition_unmet(object, &unmet))
-		set_age(facts, "since", unmet.since, e->now);
+	if (!rc || condition_unmet(object, &c))
+		set_age(facts, "since", c.since, e->now);
 	if (rc || e->all)
 		add_conditions(facts, e, object);
 }
 
-/* external-provisioner's names, and what it tells the Go plugin, which marks nothing else. */
+/*
+ * Returns true if the volume has external-provisioner's keys, which are the only mark of the Go
+ * plugin's volumes.
+ */
 static bool is_provisioned(const struct dpu_volume *v)
 {
 	json_foreach (member, v->parameters)
@@ -131,7 +164,10 @@ static bool is_provisioned(const struct dpu_volume *v)
 	return str_has_prefix(v->name, "pvc-") && strlen(v->name) == sizeof("pvc-") - 1 + 36;
 }
 
-/* Another driver of ours, under another name, or another tool. */
+/*
+ * Returns true if the object was created by another instance of this driver, under another name, or
+ * by another tool.
+ */
 static bool is_marked_by_others(const struct controller *c, const struct json *labels)
 {
 	const char *manager = json_text(json_member(labels, LABEL_MANAGED_BY));
@@ -175,6 +211,58 @@ static void object_add_volume(struct json *facts, const struct controller *c,
 	add_claim(facts, v);
 }
 
+/* ---- the storage of a volume ---- */
+
+static void object_add_reference(struct json *facts, const char *member, const struct json *of)
+{
+	const char *ns = json_str(of, "namespace"), *name = json_str(of, "name");
+	char *text AUTO(free) = NULL;
+
+	if (!name)
+		return;
+	text = xasprintf("%.*s%s%.*s", OBJECT_NAME_MAX, ns ? ns : "", ns ? "/" : "",
+	                 OBJECT_NAME_MAX, name);
+	json_set_str(facts, member, text);
+}
+
+/*
+ * Adds a command. The user may copy it into a shell, and the API does not restrict these strings,
+ * so they are checked.
+ */
+static void object_add_command(struct json *place, const struct json *state)
+{
+	const char *cluster = json_str(state, "dpuCluster.name");
+	const char *ns = json_str(state, "persistentVolumeClaimRef.namespace");
+	const char *claim = json_str(state, "persistentVolumeClaimRef.name");
+	char *command AUTO(free) = NULL;
+
+	if (!cluster || !dns1123_subdomain(cluster))
+		return;
+	if (!claim)
+		command = xasprintf("kubectl --kubeconfig %s.kubeconfig get pvc -A", cluster);
+	else if (ns && dns1123_subdomain(ns) && dns1123_subdomain(claim))
+		command = xasprintf("kubectl --kubeconfig %s.kubeconfig -n %s describe pvc %s",
+		                    cluster, ns, claim);
+	object_set_text(place, "command", command);
+}
+
+static void object_add_place(struct json *facts, const struct json *object)
+{
+	const struct json *state = json_at(object, "status.state");
+	struct json *place = json_object();
+	const char *volume = json_str(state, "volumeInfo.volumeName");
+	char *name AUTO(free) = xasprintf("%.*s", OBJECT_NAME_MAX, volume ? volume : "");
+
+	object_add_reference(place, "dpuCluster", json_at(state, "dpuCluster"));
+	object_add_reference(place, "claim", json_at(state, "persistentVolumeClaimRef"));
+	object_set_text(place, "volume", name);
+	object_add_command(place, state);
+	if (json_count(place))
+		json_set(facts, "place", place);
+	else
+		json_free(place);
+}
+
 struct json *api_volume_facts(const struct api_eye *e, const struct json *object)
 {
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
@@ -188,6 +276,8 @@ struct json *api_volume_facts(const struct api_eye *e, const struct json *object
 	add_verdict(facts, e, object, rc, why.ptr, &err);
 	if (v.name)
 		object_add_volume(facts, e->c, &v);
+	if (rc || e->all)
+		object_add_place(facts, object);
 	return facts;
 }
 
@@ -202,7 +292,10 @@ static void object_add_device(struct json *facts, const struct dpu_attachment *a
 	object_set_text(facts, "tag", a->virtiofs_tag);
 }
 
-/* Ours carry a label; the Go plugin's have names of this form, which a person hardly writes. */
+/*
+ * Returns true for attachments of a driver. Those of this driver carry a label; those of the Go
+ * plugin have names of this form, which users hardly choose.
+ */
 static bool object_is_drivers(const struct controller *c, const struct json *object,
                               const struct dpu_attachment_key *key)
 {
@@ -234,6 +327,94 @@ struct json *api_attachment_facts(const struct api_eye *e, const struct json *ob
 	add_verdict(facts, e, object, rc, why.ptr, &err);
 	if (a.key.name)
 		object_add_device(facts, &a);
+	return facts;
+}
+
+/* ---- hosts ---- */
+
+/*
+ * Returns true for a condition that tells why DPF does not serve the host's volumes: Ready is
+ * False, or one of the listed conditions is True.
+ */
+static bool keeps_node_busy(const struct condition *c)
+{
+	if (str_eq(c->type, CONDITION_READY))
+		return str_eq(c->status, "False");
+	return str_eq(c->status, "True") && (str_eq(c->type, "DPUNodeRebootInProgress") ||
+	                                     str_eq(c->type, "DPUUpdateInProgress"));
+}
+
+struct json *api_dpu_node_facts(const struct api_eye *e, const struct json *object)
+{
+	struct json *facts = json_object(), *busy = json_array();
+
+	add_ages(facts, e, object);
+	if (api_is(json_at(object, "status"), "rebootInProgress"))
+		json_append(busy, json_string("rebootInProgress=true"));
+	json_foreach (item, json_at(object, "status.conditions")) {
+		struct condition c = condition_decode(item);
+
+		if (keeps_node_busy(&c))
+			object_add_condition(busy, &c, e->now);
+	}
+	json_set(facts, "busy", busy);
+	return facts;
+}
+
+static void object_add_outdated(struct json *facts, const struct json *outdated)
+{
+	struct str text AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	const char *reason = json_str(outdated, "reason"), *message = json_str(outdated, "message");
+
+	if (!outdated)
+		return;
+	message_add_line(&text, reason ? reason : "");
+	str_add(&text, ": ");
+	message_add_line(&text, message ? message : "");
+	json_set_str(facts, "outdated", text.ptr);
+}
+
+struct json *api_dpu_facts(const struct api_eye *e, const struct json *object)
+{
+	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	struct condition c = object_ready(object);
+	struct json *facts = json_object();
+	bool ready = condition_holds(object, CONDITION_READY);
+
+	json_set_str(facts, "name", json_str(object, "metadata.name"));
+	object_set_text(facts, "phase", json_str(object, "status.phase"));
+	json_set_bool(facts, "ready", ready);
+	if (*c.message)
+		object_describe(&why, &c, e->now);
+	else
+		conditions_describe(object, &why);
+	if (!ready)
+		json_set_str(facts, "reason", why.ptr);
+	set_age(facts, "since", c.since, e->now);
+	add_ages(facts, e, object);
+	object_add_outdated(facts, json_at(object, "status.outdated"));
+	if (json_member(json_at(object, "metadata.annotations"), DPU_ANNOTATION_PREFERRED))
+		json_set_bool(facts, "preferred", true);
+	return facts;
+}
+
+/* ---- objects about other objects ---- */
+
+struct json *api_warning_facts(const struct api_eye *e, const struct core_event *event)
+{
+	struct str reason AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	struct str message AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	char *at AUTO(free) = xasprintf("%.*s", TIME_TEXT_MAX, event->at);
+	struct json *facts = json_object();
+
+	message_add_line(&reason, event->reason);
+	message_add_line(&message, event->message);
+	json_set_str(facts, "reason", reason.ptr);
+	json_set_str(facts, "message", message.ptr);
+	json_set_str(facts, "at", at);
+	set_age(facts, "age", at, e->now);
+	if (speaks_of_exhaustion(event->message))
+		json_set_bool(facts, "exhausted", true);
 	return facts;
 }
 

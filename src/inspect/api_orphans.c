@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What belongs to nobody any more. Lists are of different moments, so each candidate is read once
- * more; what is young is on its way; what somebody made by hand belongs to him; and where no
- * kubelet has the driver, Kubernetes is not who attaches. No step is advised that loses data
- * without saying what has to be looked at before.
+ * Finds objects that no longer have an owner. The lists were read at different times, so each
+ * candidate is re-read. Young objects, which may still be in progress, and objects created by hand
+ * are left out. On a node where kubelet does not have the driver, Kubernetes does not control
+ * attachments. A step that loses data is recommended only together with the checks that must
+ * precede it.
  */
 #include "inspect/api_scan.h"
 
@@ -18,7 +19,10 @@
 
 #define YOUNG_S 300
 
-/* 0: the object is there as it was read. KUBE_ABSENT: it is not, or is another. -1: not known. */
+/*
+ * Re-reads the object. Returns 0 if it exists unchanged, KUBE_ABSENT if it was deleted or replaced,
+ * -1 if this is not known.
+ */
 static int read_again(const struct api_scan *l, const struct kube_kind *kind, const char *name,
                       const char *uid)
 {
@@ -31,7 +35,10 @@ static int read_again(const struct api_scan *l, const struct kube_kind *kind, co
 	return !*uid || str_eq(json_str(object, "metadata.uid"), uid) ? 0 : KUBE_ABSENT;
 }
 
-/* Nothing more of this sort is told, so nothing more is read for it. */
+/*
+ * Returns true if the limit of findings of this sort is reached, so that no more objects are read
+ * for it.
+ */
 static bool orphans_are_full(const struct api_sort *s)
 {
 	return s->n > API_SORT_MOST;
@@ -50,7 +57,10 @@ static bool has_on_node(const struct json *list, const char *node)
 	return false;
 }
 
-/* A node id need not be the node's name: where it is not known, the node may be any. */
+/*
+ * Returns true if a VolumeAttachment is to a node whose id is not known. A node id may differ from
+ * the node's name, so this VolumeAttachment may be to any node.
+ */
 static bool may_be_anywhere(const struct json *wishes)
 {
 	json_foreach (wish, wishes)
@@ -80,14 +90,14 @@ static void orphans_report_unwanted(struct api_scan *l, const struct json *volum
 
 	if (is_staged_here(l, volume, node))
 		next = xstrdup(
-			"it is in use on this host: delete nothing, find the pod that has it "
-			"(`inspect volume`)");
+			"the volume is in use on this host: delete nothing, find the pod that "
+			"uses it (`inspect volume`)");
 	else
 		next = xasprintf(
-			"in the driver's pod on node %s: snap-csi-plugin inspect volume %s. Only when "
-			"it is neither staged nor published there (or the node is off for good), and "
-			"kubectl get volumeattachments has none for it: kubectl -n %s delete "
-			"dpuvolumeattachments %s",
+			"in the driver's pod on node %s: snap-csi-plugin inspect volume %s. Only "
+			"if it is neither staged nor published there (or the node was shut down "
+			"permanently), and kubectl get volumeattachments has no entry for it: "
+			"kubectl -n %s delete dpuvolumeattachments %s",
 			node, id, l->c.namespace, api_text(a, "name"));
 	inspect_finding(l->r, ref, next,
 	                "orphan: no VolumeAttachment wants volume %s on node %s; it is %s old and "
@@ -100,17 +110,70 @@ static void orphans_find_unwanted(struct api_sort *s, const struct json *volume)
 	struct api_scan *l = s->l;
 	const struct json *wanted = json_at(volume, "api.volumeAttachments");
 
-	if (orphans_are_full(s) || may_be_anywhere(wanted) || json_at(volume, "api.otherDriver"))
+	if (orphans_are_full(s) || may_be_anywhere(wanted) || l->lost_anywhere ||
+	    json_at(volume, "api.otherDriver"))
 		return;
 	json_foreach (a, json_at(volume, "api.attachments")) {
 		if (orphans_are_full(s) || !is_grown(a) ||
 		    !str_eq(api_text(a, "madeBy"), "driver") ||
-		    has_on_node(wanted, api_text(a, "node")))
+		    has_on_node(wanted, api_text(a, "node")) ||
+		    api_names_find(&l->lost, api_text(a, "node")))
 			continue;
 		if (!read_again(l, &dpu_attachment_kind, api_text(a, "name"), api_text(a, "uid")) &&
 		    api_one_more(s))
 			orphans_report_unwanted(l, volume, a);
 	}
+}
+
+/* ---- VolumeAttachments without a PersistentVolume ---- */
+
+/*
+ * PersistentVolumes are read first, so a PersistentVolume that is younger than its VolumeAttachment
+ * is missing from the list.
+ */
+static void orphans_find_wishes_without_pv(struct api_sort *s)
+{
+	struct api_scan *l = s->l;
+
+	json_foreach (wish, json_at(l->r->tree, "api.lostVolumeAttachments")) {
+		char *ref AUTO(free) = NULL, *next AUTO(free) = NULL;
+
+		if (api_seconds(wish, "age") < YOUNG_S ||
+		    !inspect_wants(l->o, api_text(wish, "persistentVolume")) || !api_one_more(s))
+			continue;
+		ref = xasprintf("VolumeAttachment %s", api_text(wish, "name"));
+		next = xasprintf(
+			"delete no DPUVolumeAttachment of node %s: its volume may be in use "
+			"there. See kubectl describe volumeattachment %s and the log of "
+			"external-attacher in the controller's pod",
+			api_text(wish, "node"), api_text(wish, "name"));
+		inspect_finding(l->r, ref, next,
+		                "its PersistentVolume %s does not exist, so its volume on node "
+		                "%s cannot be determined",
+		                api_text(wish, "persistentVolume"), api_text(wish, "node"));
+	}
+}
+
+/*
+ * Finds several PersistentVolumes with one volume. Each of them attaches and deletes the volume
+ * independently.
+ */
+static void orphans_find_twins(struct api_sort *s, const struct json *volume)
+{
+	const struct json *api = json_member(volume, "api");
+	struct str names AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	char *ref AUTO(free) = NULL;
+
+	if (!json_count(json_member(api, "otherPersistentVolumes")) || !api_one_more(s))
+		return;
+	str_add(&names, api_text(json_member(api, "persistentVolume"), "name"));
+	json_foreach (pv, json_member(api, "otherPersistentVolumes"))
+		str_addf(&names, ", %s", api_text(pv, "name"));
+	ref = xasprintf("volume %s", api_text(volume, "id"));
+	inspect_finding(s->l->r, ref,
+	                "keep one: set persistentVolumeReclaimPolicy of the others to Retain "
+	                "before they are deleted, or the volume is deleted with its data",
+	                "several PersistentVolumes have it as volumeHandle: %s", names.ptr);
 }
 
 /* ---- volumes without a PersistentVolume ---- */
@@ -124,19 +187,18 @@ static void orphans_report_unclaimed(struct api_scan *l, const char *id, const s
 	char buf[64];
 
 	if (attached)
-		next = xstrdup(
-			"it is attached, so somebody may use it: delete nothing, look at its "
-			"attachments and at the nodes first");
+		next = xstrdup("it is attached, so a pod may use it: delete nothing; check its "
+		               "attachments and the nodes first");
 	else
 		next = xasprintf(
-			"a PersistentVolume that was deleted with reclaim policy Retain leaves its data "
-			"on purpose; make one with volumeHandle %s to use them again. Only when their "
-			"owner has said that nobody needs them, since they are lost then: kubectl -n %s "
-			"delete dpuvolumes %s",
+			"a PersistentVolume that was deleted with reclaim policy Retain leaves "
+			"its data on purpose; create a PersistentVolume with volumeHandle %s to "
+			"use the data again. If the owner of the data no longer needs them, this "
+			"command deletes them permanently: kubectl -n %s delete dpuvolumes %s",
 			id, l->c.namespace, id);
 	inspect_finding(l->r, ref, next, "orphan: no PersistentVolume has it; it is %s old%s%s",
 	                inspect_age(api_seconds(facts, "age"), buf),
-	                *claim ? ", and was made for claim " : "", claim);
+	                *claim ? ", and was created for claim " : "", claim);
 }
 
 static void orphans_find_unclaimed(struct api_sort *s, const struct json *volume)
@@ -145,7 +207,10 @@ static void orphans_find_unclaimed(struct api_sort *s, const struct json *volume
 	const struct json *facts = json_member(api, "volume");
 	const char *id = api_text(volume, "id");
 
-	/* One that is not ready is a finding of its own: its claim may still be waiting for it. */
+	/*
+	 * A volume that is not ready is a separate finding, because its claim may still be waiting
+	 * for it.
+	 */
 	if (orphans_are_full(s) || !facts || json_member(api, "persistentVolume") ||
 	    json_member(api, "otherDriver") || !is_grown(facts) || !api_is(facts, "ready") ||
 	    str_eq(api_text(facts, "madeBy"), "others"))
@@ -155,20 +220,19 @@ static void orphans_find_unclaimed(struct api_sort *s, const struct json *volume
 		                         json_count(json_member(api, "attachments")) > 0);
 }
 
-/* ---- what Kubernetes believes and DPF does not have ---- */
+/* ---- objects that Kubernetes has and DPF does not have ---- */
 
 static void orphans_report_missing(struct api_scan *l, const char *id, const struct json *wish)
 {
 	char *ref AUTO(free) = xasprintf("VolumeAttachment %s", api_text(wish, "name"));
 	char *next AUTO(free) = xasprintf(
-		"pods with this volume on node %s have lost their device: end them (a Deployment or "
-		"StatefulSet makes new ones), then Kubernetes detaches and attaches anew; who deleted "
-		"the attachment is in the API server's audit log",
+		"pods with this volume on node %s have lost their device: end them (a Deployment "
+		"or StatefulSet creates new ones), then Kubernetes detaches and attaches again; "
+		"the API server's audit log shows which user deleted the attachment",
 		api_text(wish, "node"));
 
 	inspect_finding(l->r, ref, next,
-	                "says that volume %s is attached to node %s, but there is no "
-	                "DPUVolumeAttachment",
+	                "has volume %s attached to node %s, but there is no DPUVolumeAttachment",
 	                id, api_text(wish, "node"));
 }
 
@@ -203,9 +267,9 @@ static void orphans_find_lost(struct api_sort *s, const struct json *volume)
 		return;
 	ref = xasprintf("PersistentVolume %s", pv);
 	inspect_finding(s->l->r, ref,
-	                "was the driver's --namespace changed? Else its data are gone: keep the "
-	                "object until their owner knows",
-	                "its volume %s is no DPUVolume in namespace %s", id, s->l->c.namespace);
+	                "check whether the driver's --namespace was changed; if not, its data no "
+	                "longer exists: keep the object until the owner of the data knows",
+	                "its volume %s has no DPUVolume in namespace %s", id, s->l->c.namespace);
 }
 
 /* ---- nodes ---- */
@@ -218,7 +282,10 @@ static bool orphans_registered(const struct api_scan *l, const char *node)
 	return false;
 }
 
-/* node_check() is the driver's own rule: DPUNode, or Node where those may not be read. */
+/*
+ * Uses node_check(), the driver's own rule: a DPUNode exists, or, without permission to read
+ * DPUNodes, a Node.
+ */
 static bool orphan_is_gone(struct api_scan *l, const char *node)
 {
 	struct err err = ERR_INIT;
@@ -230,9 +297,9 @@ static void tell_homeless(struct api_scan *l, const char *id, const struct json 
 {
 	char *ref AUTO(free) = api_ref(l, &dpu_attachment_kind, api_text(a, "name"));
 	char *next AUTO(free) = xasprintf(
-		"is the host off for good (kubectl -n %s get dpunodes)? Then taint its Node "
-		"out-of-service, or delete the Node, and Kubernetes detaches; where neither Node nor "
-		"VolumeAttachment is left: kubectl -n %s delete dpuvolumeattachments %s",
+		"if the host was shut down permanently (kubectl -n %s get dpunodes), taint its "
+		"Node out-of-service or delete the Node, and Kubernetes detaches; if neither "
+		"Node nor VolumeAttachment is left: kubectl -n %s delete dpuvolumeattachments %s",
 		l->c.namespace, l->c.namespace, api_text(a, "name"));
 
 	inspect_finding(l->r, ref, next,
@@ -240,7 +307,7 @@ static void tell_homeless(struct api_scan *l, const char *id, const struct json 
 	                api_text(a, "node"));
 }
 
-/* Nodes that were asked for. */
+/* The nodes that were checked. */
 struct asked {
 	struct strs there, gone;
 };
@@ -278,10 +345,14 @@ void api_find_orphans(struct api_scan *l)
 	struct api_sort homeless = { l, "attachments to nodes that do not exist", 0 };
 	struct api_sort unwanted = { l, "attachments without VolumeAttachment", 0 };
 	struct api_sort unclaimed = { l, "volumes without PersistentVolume", 0 };
+	struct api_sort lost_pvs = { l, "VolumeAttachments without PersistentVolume", 0 };
+	struct api_sort twins = { l, "volumes with several PersistentVolumes", 0 };
 	struct asked asked = { STRS_INIT, STRS_INIT };
 	bool kubernetes = l->nodes.n || l->pvs.n;
 
+	orphans_find_wishes_without_pv(&lost_pvs);
 	json_foreach (v, json_member(l->r->tree, "volumes")) {
+		orphans_find_twins(&twins, v);
 		if (l->persistent_volumes)
 			orphans_find_lost(&lost, v);
 		if (l->volume_attachments)
@@ -297,7 +368,7 @@ void api_find_orphans(struct api_scan *l)
 	if (!kubernetes && l->persistent_volumes)
 		json_append(
 			inspect_list(json_sub(l->r->tree, "api"), "unread"),
-			json_string("orphans are not looked for: no kubelet has the driver and no "
-		                    "PersistentVolume is its own, so it is not Kubernetes that "
-		                    "uses it"));
+			json_string("orphans are not searched for: the driver is registered with "
+		                    "no kubelet and has no PersistentVolume, so its user is not "
+		                    "Kubernetes"));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the lists, page by page, one object at a time, into the tree. Their order matters: what is
- * made first (the DPUVolume, the DPUVolumeAttachment) is read first, so that what is missing in a
- * later list did not come in between.
+ * Reads the lists into the tree, page by page and one object at a time. The order of the lists
+ * matters: objects that are created first (the DPUVolume, the DPUVolumeAttachment) are read first,
+ * so that an object that is missing in a later list was not created in between.
  */
 #include "inspect/api_scan.h"
 
@@ -32,7 +32,7 @@ static void names_add(struct api_names *names, const char *from, const char *to)
 	names->sorted = false;
 }
 
-static const char *api_names_find(struct api_names *names, const char *from)
+const char *api_names_find(struct api_names *names, const char *from)
 {
 	const struct api_name wanted = { .from = (char *)(uintptr_t)from };
 	const struct api_name *found;
@@ -60,6 +60,8 @@ void api_scan_clear(struct api_scan *l)
 {
 	names_clear(&l->pvs);
 	names_clear(&l->nodes);
+	names_clear(&l->attached);
+	names_clear(&l->lost);
 }
 
 char *api_ref(const struct api_scan *l, const struct kube_kind *kind, const char *name)
@@ -73,16 +75,26 @@ bool api_one_more(struct api_sort *s)
 {
 	if (++s->n == API_SORT_MOST + 1)
 		inspect_finding(s->l->r, s->what,
-		                "begin with the first; most of them may have one cause",
+		                "start with the first; many of them may have the same cause",
 		                "there are more than %d", API_SORT_MOST);
 	return s->n <= API_SORT_MOST;
+}
+
+void api_read_clock(struct api_scan *l)
+{
+	if (l->eye.now)
+		return;
+	l->eye.now = kube_server_time(l->c.kube);
+	if (!l->eye.now)
+		l->eye.now = time(NULL);
+	l->eye.now += l->o->clock_ahead;
 }
 
 /* ---- one object of each kind ---- */
 
 static bool is_wanted(const struct api_scan *l, const char *volume)
 {
-	return *volume && (!l->o->volume_id || str_eq(l->o->volume_id, volume));
+	return *volume && inspect_wants(l->o, volume);
 }
 
 static struct json *facts_of(struct api_scan *l, const char *volume)
@@ -104,6 +116,7 @@ static int api_read_volume(void *arg, const struct json *item, struct err *err)
 	const char *name = json_str(item, "metadata.name");
 
 	(void)err;
+	api_read_clock(l);
 	if (!name || !is_wanted(l, name))
 		return 0;
 	json_set(facts_of(l, name), "volume", api_volume_facts(&l->eye, item));
@@ -127,6 +140,7 @@ static int api_read_attachment(void *arg, const struct json *item, struct err *e
 	struct json *api;
 
 	(void)err;
+	api_read_clock(l);
 	if (!is_wanted(l, key.volume))
 		return 0;
 	api = facts_of(l, key.volume);
@@ -135,6 +149,7 @@ static int api_read_attachment(void *arg, const struct json *item, struct err *e
 	if (str_eq(api_text(json_member(api, "volume"), "kind"), "share"))
 		kind = EMULATION_VIRTIOFS;
 	json_append(inspect_list(api, "attachments"), api_attachment_facts(&l->eye, item, kind));
+	names_add(&l->attached, key.uid, key.volume);
 	api_count(l, "dpuVolumeAttachments");
 	return 0;
 }
@@ -151,13 +166,40 @@ static int api_read_csi_node(void *arg, const struct json *item, struct err *err
 	return 0;
 }
 
-/* A driver of another name in this namespace: the volume is in its care. */
+/* Records a driver of another name in this namespace, which manages the volume. */
 static void note_other_driver(struct api_scan *l, const struct persistent_volume *pv)
 {
 	struct json *volume = *pv->driver ? inspect_volume_known(l->r, pv->handle) : NULL;
 
 	if (json_at(volume, "api.volume"))
 		json_set_str(json_sub(volume, "api"), "otherDriver", pv->driver);
+}
+
+/* Handles "inspect volume NAME" with the name of a PersistentVolume or a claim. */
+static void api_note_meant(struct api_scan *l, const struct persistent_volume *pv)
+{
+	const char *id = l->o->volume_id;
+	char *claim AUTO(free) = xasprintf("%s/%s", pv->claim_namespace, pv->claim_name);
+	char *meant AUTO(free) = NULL;
+
+	if (!id || str_eq(id, pv->handle))
+		return;
+	if (str_eq(id, pv->name))
+		meant = xasprintf("volume %s", pv->handle);
+	else if (str_eq(id, pv->claim_name) || str_eq(id, claim))
+		meant = xasprintf("claim %s", claim);
+	if (meant)
+		json_append(inspect_list(l->r->tree, "didYouMean"), json_string(meant));
+}
+
+static void api_add_persistent_volume(struct json *api, const struct persistent_volume *pv)
+{
+	struct json *facts = api_persistent_volume_facts(pv);
+
+	if (json_member(api, "persistentVolume"))
+		json_append(inspect_list(api, "otherPersistentVolumes"), facts);
+	else
+		json_set(api, "persistentVolume", facts);
 }
 
 static int api_read_persistent_volume(void *arg, const struct json *item, struct err *err)
@@ -172,10 +214,29 @@ static int api_read_persistent_volume(void *arg, const struct json *item, struct
 	}
 	api_count(l, "persistentVolumes");
 	names_add(&l->pvs, pv.name, pv.handle);
+	api_note_meant(l, &pv);
 	if (is_wanted(l, pv.handle))
-		json_set(facts_of(l, pv.handle), "persistentVolume",
-		         api_persistent_volume_facts(&pv));
+		api_add_persistent_volume(facts_of(l, pv.handle), &pv);
 	return 0;
+}
+
+/*
+ * Records a VolumeAttachment whose volume can no longer be determined, so that it may be any
+ * volume. external-provisioner gives a PersistentVolume the name of its volume.
+ */
+static void api_note_lost(struct api_scan *l, const struct volume_attachment *a, const char *node,
+                          const struct json *facts)
+{
+	struct json *lost = json_copy(facts);
+	struct json *volume = inspect_volume_known(l->r, a->persistent_volume);
+
+	json_set_str(lost, "persistentVolume", a->persistent_volume);
+	json_append(inspect_list(json_sub(l->r->tree, "api"), "lostVolumeAttachments"), lost);
+	names_add(&l->lost, node ? node : a->node, a->name);
+	l->lost_anywhere |= !node;
+	if (volume)
+		json_append(inspect_list(json_sub(volume, "api"), "volumeAttachments"),
+		            json_copy(facts));
 }
 
 static int api_read_volume_attachment(void *arg, const struct json *item, struct err *err)
@@ -185,19 +246,22 @@ static int api_read_volume_attachment(void *arg, const struct json *item, struct
 	const char *volume = api_names_find(&l->pvs, a.persistent_volume);
 	const char *node = api_names_find(&l->nodes, a.node);
 
+	struct json *facts AUTO(json_free) = NULL;
+
 	(void)err;
 	if (!str_eq(a.attacher, l->c.driver_name))
 		return 0;
+	api_read_clock(l);
 	api_count(l, "volumeAttachments");
-	if (volume && is_wanted(l, volume))
-		json_append(inspect_list(facts_of(l, volume), "volumeAttachments"),
-		            api_volume_attachment_facts(&l->eye, item, &a, node));
+	facts = api_volume_attachment_facts(&l->eye, item, &a, node);
+	if (!volume)
+		api_note_lost(l, &a, node, facts);
+	else if (is_wanted(l, volume))
+		json_append(inspect_list(facts_of(l, volume), "volumeAttachments"), TAKE(facts));
 	return 0;
 }
 
 /* ---- the lists ---- */
-
-typedef int read_fn(void *arg, const struct json *item, struct err *err);
 
 static int api_read_volumes(struct api_scan *l, struct err *err)
 {
@@ -222,22 +286,31 @@ static int api_read_attachments(struct api_scan *l, struct err *err)
 	                 l, l->d, err);
 }
 
-/* What the report can do without: true when it was read. */
-static bool api_read_optional(struct api_scan *l, const struct kube_kind *kind,
-                              const char *what_for, read_fn *read)
+void api_unread(struct api_scan *l, const char *what_for, const char *why)
 {
-	struct err err = ERR_INIT;
 	struct str text AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
 
-	if (!kube_list(l->c.kube, kind, NULL, NULL, read, l, l->d, &err))
-		return true;
 	str_addf(&text, "%s: ", what_for);
-	str_add_shown(&text, err.msg);
+	str_add_shown(&text, why);
 	json_append(inspect_list(json_sub(l->r->tree, "api"), "unread"), json_string(text.ptr));
+}
+
+bool api_read_optional(struct api_scan *l, const struct kube_kind *kind, const char *ns,
+                       const char *fields, const char *what_for,
+                       int (*read)(void *arg, const struct json *item, struct err *err), void *arg)
+{
+	struct err err = ERR_INIT;
+
+	if (!kube_list_fields(l->c.kube, kind, ns, fields, read, arg, l->d, &err))
+		return true;
+	api_unread(l, what_for, err.msg);
 	return false;
 }
 
-/* That there are none is an answer; that they could not be read is another one. */
+/*
+ * Sets the number 0 for a list without objects, because "none exist" differs from "could not be
+ * read".
+ */
 static void none_is_told_too(struct api_scan *l)
 {
 	static const char *const counted[] = { "dpuVolumes", "dpuVolumeAttachments" };
@@ -253,15 +326,16 @@ int api_read(struct api_scan *l, struct err *err)
 	if (api_read_volumes(l, err) || api_read_attachments(l, err))
 		return -1;
 	none_is_told_too(l);
-	l->csi_nodes = api_read_optional(
-		l, &csi_node_kind, "nodes are taken to have their names as ids", api_read_csi_node);
-	l->persistent_volumes = api_read_optional(
-		l, &persistent_volume_kind, "volumes without a PersistentVolume are not looked for",
-		api_read_persistent_volume);
+	(void)api_read_optional(l, &csi_node_kind, NULL, NULL,
+	                        "node ids are assumed to be node names", api_read_csi_node, l);
+	l->persistent_volumes =
+		api_read_optional(l, &persistent_volume_kind, NULL, NULL,
+	                          "volumes without a PersistentVolume are not searched for",
+	                          api_read_persistent_volume, l);
 	l->volume_attachments =
 		l->persistent_volumes &&
-		api_read_optional(l, &volume_attachment_kind,
-	                          "attachments without a VolumeAttachment are not looked for",
-	                          api_read_volume_attachment);
+		api_read_optional(l, &volume_attachment_kind, NULL, NULL,
+	                          "attachments without a VolumeAttachment are not searched for",
+	                          api_read_volume_attachment, l);
 	return 0;
 }

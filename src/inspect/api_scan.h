@@ -1,21 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One scan of the API server, as its parts share it: the lists are read into the report's tree,
- * then findings are derived from the tree. The tree has a few facts of each object, not the object.
+ * One scan of the API server, shared by its parts: the lists are read into the report's tree, then
+ * findings are derived from the tree. The tree has a few facts of each object, not the whole
+ * object.
  *
  * volumes[].api, as far as known (ages are seconds):
  *   volume             {uid, ready, reason, since, conditions, age, deleting, finalizers, phase,
  *                      kind, policy, requested, capacity, oneNode, madeBy: driver, goPlugin or
- *                      others, claim}; absent: there is no DPUVolume
+ *                      others, claim, warning, place: {dpuCluster, claim, volume, command}}; absent:
+ *                      the DPUVolume does not exist
  *   attachments        [{name, uid, node, madeBy, ready, reason, since, conditions, age, deleting,
- *                      finalizers, function, pci, vuid, nsid, uuid, tag}]
- *   otherDriver        name of the driver whose PersistentVolume has it; absent: none of another's
+ *                      finalizers, function, pci, vuid, nsid, uuid, tag, warning}]
+ *   earlierWarning     a warning about an earlier DPUVolume of the name, which reports exhaustion
+ *   otherDriver        name of the driver whose PersistentVolume has it; absent: no other driver's
  *   persistentVolume   {name, phase, reclaimPolicy, claim}
+ *   otherPersistentVolumes  [the same]: further PersistentVolumes with this volumeHandle
  *   volumeAttachments  [{name, node, nodeUnregistered, attached, error, age, deleting}]; node is
- *                      the node's id, or its name where kubelet has no driver there
+ *                      the node's id, or its name if kubelet has no driver there
+ *
+ * warning: the newest Event of type Warning, {reason, message, at, age, exhausted}.
  *
  * api of the tree: namespace, driver, dpuVolumes, dpuVolumeAttachments, persistentVolumes,
- * volumeAttachments (how many), unread (texts: which right is missing), error.
+ * volumeAttachments (their numbers), unread (texts: the missing permission), error, and
+ *   lostVolumeAttachments  [as volumeAttachments, and persistentVolume]: the PersistentVolume that it
+ *                      names does not exist
+ *   nodes              [{name, missing, dpuNode: {age, deleting, finalizers, busy: [condition]}, dpus:
+ *                      [{name, phase, ready, reason, since, age, deleting, finalizers, outdated,
+ *                      preferred}]}] of the attachments and VolumeAttachments; missing: no DPUNode
  */
 #pragma once
 
@@ -25,7 +36,7 @@
 struct api_name {
 	char *from, *to;
 };
-/* Names that lead to other names, sorted by the first. */
+/* A map from names to other names, sorted by `from`. */
 struct api_names {
 	struct api_name *v;
 	size_t n, room;
@@ -37,23 +48,56 @@ struct api_scan {
 	const struct inspect_options *o;
 	struct controller c;
 	struct api_eye eye;
+	int64_t ahead; /* how far the newest creationTimestamp is ahead, see struct api_eye */
 	struct deadline d;
-	/* What was read to its end. What was not may be there. */
-	bool persistent_volumes, volume_attachments, csi_nodes;
-	struct api_names pvs;   /* PersistentVolume -> volume id */
-	struct api_names nodes; /* Kubernetes' node -> node id, where the driver is registered */
+	/* of inspect_options: the maximum delay of the report by the search for causes */
+	int causes_ms;
+	/* Lists that were read completely; if not, further objects of the kind may exist. */
+	bool persistent_volumes, volume_attachments;
+	struct api_names pvs; /* PersistentVolume -> volume id */
+	/* Kubernetes' node -> node id, if the driver is registered there */
+	struct api_names nodes;
+	struct api_names attached; /* uid of a DPUVolumeAttachment -> volume id */
+	/* node -> a VolumeAttachment to it whose PersistentVolume does not exist */
+	struct api_names lost;
+	bool lost_anywhere; /* one of `lost` is on a node whose id is not known */
 };
 
-/* inspect_api.c. The client; contacts nobody. */
+/*
+ * Reads the clock of the API server, which wrote the timestamps, to measure ages by it; this host's
+ * clock if its answers have no Date. Call it first for each object.
+ */
+void api_read_clock(struct api_scan *l);
+
+/* In inspect_api.c. Creates the client; sends no request. */
 int api_connect(const struct inspect_options *o, struct kube **ret, struct err *err) MUST_CHECK;
 
-/* api_read.c. -1: the driver's own objects cannot be read. What else is missing is in `unread`. */
+/*
+ * In api_read.c. Returns -1 if the driver's own objects cannot be read. `unread` in the tree names
+ * other objects that could not be read.
+ */
 int api_read(struct api_scan *l, struct err *err) MUST_CHECK;
 void api_scan_clear(struct api_scan *l);
+const char *api_names_find(struct api_names *names, const char *from); /* NULL: none */
+/*
+ * Calls `read` for the objects that a field selector names (NULL: all), which are optional for the
+ * report. Returns false if they could not be read; `unread` then has a line that begins with
+ * `what_for`.
+ */
+bool api_read_optional(struct api_scan *l, const struct kube_kind *kind, const char *ns,
+                       const char *fields, const char *what_for,
+                       int (*read)(void *arg, const struct json *item, struct err *err), void *arg);
+void api_unread(struct api_scan *l, const char *what_for, const char *why);
+
+/* In api_events.c. Adds the newest Warnings about the objects of api_read() to the tree. */
+void api_read_events(struct api_scan *l);
+/* In api_nodes.c. Reads the DPUNodes and DPUs of the attachments, and adds findings about them. */
+void api_check_nodes(struct api_scan *l);
 
 /*
- * Findings of one sort: of thousands that have one cause, a person reads the first. True: there is
- * place for one more. The one behind the last says that there are more.
+ * Limits the number of findings of one sort, because the first ones suffice when thousands have one
+ * cause. api_one_more() returns true if one more may be added. When the limit is reached, it adds a
+ * finding that there are more.
  */
 #define API_SORT_MOST 100
 struct api_sort {
@@ -63,12 +107,14 @@ struct api_sort {
 };
 bool api_one_more(struct api_sort *s);
 
-/* api_state.c: what is not ready, or is being deleted for long. */
+/* In api_state.c. Finds objects that are not ready, or have been in deletion for long. */
 void api_find_stuck(struct api_scan *l);
-/* api_orphans.c: what belongs to nobody. Each is read once more before it is told. */
+/*
+ * In api_orphans.c. Finds objects without an owner. Each object is re-read before it is reported.
+ */
 void api_find_orphans(struct api_scan *l);
-/* api_compare.c: where the host and the API server contradict each other. */
+/* In api_compare.c. Finds contradictions between the host and the API server. */
 void api_find_contradictions(struct api_scan *l);
 
-/* "DPUVolume ns/name" or of another kind; malloc'ed. */
+/* Returns "DPUVolume ns/name", or the same for another kind; malloc'ed. */
 char *api_ref(const struct api_scan *l, const struct kube_kind *kind, const char *name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bundle from its first file to its last. Owns the descriptor; the parts are in the other
- * bundle_*.c.
+ * Writes the bundle, from its first file to its last. Owns the descriptor. The other bundle_*.c
+ * files write the parts.
  */
 #include "inspect/bundle_priv.h"
 
@@ -15,7 +15,7 @@
 #define FOLDER "snap-csi-inspect/"
 
 static const char about[] =
-	"What `snap-csi-plugin inspect --bundle` saw, for a support case.\n"
+	"Output of `snap-csi-plugin inspect --bundle`, for a support case.\n"
 	"\n"
 	"report.txt, report.json   the report: findings first\n"
 	"version.txt, flags.txt    of the program that wrote this, with the running driver's flags\n"
@@ -24,11 +24,11 @@ static const char about[] =
 	"                          contexts and what is named like a secret\n"
 	"mountinfo.txt             the mounts of the driver's volumes on this host\n"
 	"metrics.txt               /metrics of the running driver, where it has --http-endpoint\n"
-	"*.error.txt               why something could not be had\n"
+	"*.error.txt               why something could not be read\n"
 	"\n"
-	"The log is not in it: kubectl logs -c snap-csi-plugin POD, and once more with --previous.\n"
-	"Messages of conditions are what DPF and the vendor wrote: read them before this file is\n"
-	"given away.\n";
+	"The log is not included: kubectl logs -c snap-csi-plugin POD, and again with --previous.\n"
+	"Messages of conditions and Events were written by DPF and the vendor: read them before this\n"
+	"file is shared.\n";
 
 static int bundle_report(struct bundle *b, struct err *err)
 {
@@ -57,7 +57,10 @@ static int fill(struct bundle *b, struct err *err)
 	return tar_end(&b->tar, err);
 }
 
-/* Not over a file that is there, nor through a link: the bundle may be written by root. */
+/*
+ * Creates the file. Never overwrites a file and never follows a symbolic link, because the bundle
+ * may be written by root.
+ */
 static int open_file(const char *path, int *ret, struct err *err)
 {
 	*ret = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a bundle has of this host and of the driver that runs here. Of files that flags name, only
- * the names.
+ * The parts of a bundle about this host and its running driver. For files named by flags, only the
+ * names are included.
  */
 #include "inspect/bundle_priv.h"
 
@@ -106,7 +106,7 @@ int bundle_mounts(struct bundle *b, struct err *err)
 
 	if (!b->o->flags.node)
 		return 0;
-	/* The look at the host was given up: this one would not come to its end either. */
+	/* If the scan of the host was abandoned, this scan would also hang. */
 	if (json_at(b->r->tree, "node.hangs"))
 		return bundle_add(b, "mountinfo.error.txt", "the host does not answer\n", err);
 	path = xasprintf("%s/self/mountinfo", b->o->flags.proc_root);
@@ -151,7 +151,7 @@ static int bundle_get_metrics(const char *address, struct str *page, struct err 
 		return err_sys(err, errno, "socket");
 	IGNORE_RESULT(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)));
 	IGNORE_RESULT(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)));
-	/* "Every address" leads to the loopback. */
+	/* Connects to the loopback address if the server listens on all addresses. */
 	if (connect(fd, (const struct sockaddr *)&a.to, a.n))
 		return err_sys(err, errno, "connect to %s", address);
 	return bundle_read_page(fd, page, err);

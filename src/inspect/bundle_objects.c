@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's objects, redacted, as lines of JSON. Files of about 1 MiB, so that the memory they
- * need does not grow with the cluster.
+ * Writes the driver's objects, redacted, as lines of JSON. Each file has about 1 MiB, so that the
+ * required memory does not grow with the cluster.
  */
 #include "inspect/bundle_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "dpf/core_event.h"
 #include "dpf/core_volume.h"
 #include "dpf/dpu_attachment.h"
 #include "dpf/dpu_volume.h"
@@ -36,7 +37,7 @@ static int bundle_write_lines(struct lines *l, struct err *err)
 	return 0;
 }
 
-/* Objects of other drivers are nobody's business here. */
+/* Returns true for objects of this driver; those of other drivers are excluded. */
 static bool bundle_is_drivers(const struct bundle *b, const struct kube_kind *kind,
                               const struct json *object)
 {
@@ -46,14 +47,29 @@ static bool bundle_is_drivers(const struct bundle *b, const struct kube_kind *ki
 		return str_eq(persistent_volume_decode(object).driver, driver);
 	if (kind == &volume_attachment_kind)
 		return str_eq(volume_attachment_decode(object).attacher, driver);
+	if (kind == &core_event_kind)
+		return str_eq(core_event_decode(object).kind, dpu_volume_kind.kind) ||
+		       str_eq(core_event_decode(object).kind, dpu_attachment_kind.kind);
 	return true;
 }
 
-/* Is it of the one volume that is asked for? */
+/* Compares names, so Events of earlier objects with the same name also count. */
+static bool is_event_of_volume(const struct bundle *b, const char *id, const struct core_event *e)
+{
+	if (str_eq(e->kind, dpu_volume_kind.kind))
+		return str_eq(e->name, id);
+	json_foreach (a, json_at(inspect_volume_known(b->r, id), "api.attachments"))
+		if (str_eq(api_text(a, "name"), e->name))
+			return true;
+	return false;
+}
+
+/* Returns true if the object belongs to the requested volume. */
 static bool bundle_is_of_volume(const struct bundle *b, const struct kube_kind *kind,
                                 const struct json *object)
 {
 	const char *id = b->o->volume_id, *pv;
+	struct core_event e;
 
 	if (!id)
 		return true;
@@ -63,6 +79,10 @@ static bool bundle_is_of_volume(const struct bundle *b, const struct kube_kind *
 		return str_eq(dpu_attachment_key(object).volume, id);
 	if (kind == &persistent_volume_kind)
 		return str_eq(persistent_volume_decode(object).handle, id);
+	if (kind == &core_event_kind) {
+		e = core_event_decode(object);
+		return is_event_of_volume(b, id, &e);
+	}
 	pv = json_str(inspect_volume_known(b->r, id), "api.persistentVolume.name");
 	return str_eq(volume_attachment_decode(object).persistent_volume, pv);
 }
@@ -82,7 +102,10 @@ static int bundle_object(void *arg, const struct json *item, struct err *err)
 	return l->text.len >= FILE_BYTES ? bundle_write_lines(l, err) : 0;
 }
 
-/* A failure of the API server is a file; one of the archive ends it. */
+/*
+ * Writes the objects of one kind. A failure of the API server is written as a file; a failure of
+ * the archive ends it.
+ */
 static int bundle_kind(struct bundle *b, struct kube *k, const struct kube_kind *kind,
                        const char *ns, struct err *err)
 {
@@ -111,7 +134,8 @@ int bundle_objects(struct bundle *b, struct err *err)
 	if (!b->asked_api)
 		return bundle_add(
 			b, "objects.error.txt",
-			"the API server was not asked, or did not answer: report.txt says why\n",
+			"the API server was not queried, or did not answer: report.txt has the "
+			"reason\n",
 			err);
 	if (api_connect(b->o, &k, &failed))
 		return bundle_add(b, "objects.error.txt", failed.msg, err);
@@ -122,6 +146,8 @@ int bundle_objects(struct bundle *b, struct err *err)
 		rc = bundle_kind(b, k, &persistent_volume_kind, NULL, err);
 	if (rc == 0)
 		rc = bundle_kind(b, k, &volume_attachment_kind, NULL, err);
+	if (rc == 0)
+		rc = bundle_kind(b, k, &core_event_kind, ns, err);
 	kube_free(k);
 	return rc;
 }

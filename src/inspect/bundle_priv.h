@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of a bundle share. Only bundle*.c include it. */
+/* Shared by the parts of a bundle. Only bundle*.c include it. */
 #pragma once
 
 #include <string.h>
@@ -12,7 +12,7 @@ struct bundle {
 	const struct inspect_options *o;
 	struct deadline d;
 	struct tar tar;
-	bool asked_api; /* and it has answered: the report has its side */
+	bool asked_api; /* the API server has answered, and the report has its facts */
 };
 
 static inline int bundle_add(const struct bundle *b, const char *name, const char *text,
@@ -20,9 +20,9 @@ static inline int bundle_add(const struct bundle *b, const char *name, const cha
 {
 	return tar_add(&b->tar, name, text, strlen(text), err);
 }
-/* bundle_objects.c: the objects of the driver, 1 MiB of lines at a time. */
+/* In bundle_objects.c. Adds the driver's objects, 1 MiB of lines at a time. */
 int bundle_objects(struct bundle *b, struct err *err) MUST_CHECK;
-/* bundle_host.c: flags, mounts, and the page of the running driver's metrics. */
+/* In bundle_host.c. Add flags, mounts, and the metrics page of the running driver. */
 int bundle_flags(struct bundle *b, struct err *err) MUST_CHECK;
 int bundle_mounts(struct bundle *b, struct err *err) MUST_CHECK;
 int bundle_metrics(struct bundle *b, struct err *err) MUST_CHECK;

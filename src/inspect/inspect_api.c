@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The API server's facts: who is asked, and what is said when nobody can be. Reads only; the lists
- * are in api_read.c, what follows from them in the other api_*.c.
+ * Collects the API server's facts: connects, and adds a finding if that fails. Reads only. The
+ * lists are in api_read.c, the findings in the other api_*.c files.
  */
 
 #include "inspect/api_scan.h"
 
-#define NO_ACCESS                                                                             \
-	"a node has no access to the API server: ask in the controller's pod (kubectl exec "  \
-	"deploy/snap-csi-controller -c snap-csi-plugin -- snap-csi-plugin inspect), or here " \
-	"with --kubeconfig and --namespace"
+#include <errno.h>
+
+#define CAUSES_MS 5000
+#define CLOCK_S 300
+
+#define NO_ACCESS                                                                                  \
+	"a node has no access to the API server: run it in the controller's pod (kubectl exec "    \
+	"deploy/snap-csi-controller -c snap-csi-plugin -- snap-csi-plugin inspect), or here with " \
+	"--kubeconfig and --namespace"
 
 static int report_error(struct inspect_report *r, const char *why)
 {
@@ -20,24 +25,47 @@ static int report_error(struct inspect_report *r, const char *why)
 	return 0;
 }
 
-/* That the API server refuses or is away may be the very incident. */
+/* Reports an API server that refuses or is unreachable, because this may be the incident itself. */
 static int report_failure(struct api_scan *l, const struct err *err)
 {
 	const char *next =
-		"is the API server up (kubectl get --raw /readyz), and reached from here?";
+		"check that the API server is up (kubectl get --raw /readyz) and reachable from "
+		"here";
 
 	if (err->code == ERR_PERMISSION)
 		next = "give the account the rights of manifests/base/rbac.yaml; kubectl auth "
-		       "can-i --list --as=system:serviceaccount:NAMESPACE:ACCOUNT shows those that "
-		       "it has";
+		       "can-i --list --as=system:serviceaccount:NAMESPACE:ACCOUNT lists its "
+		       "rights";
 	else if (err->code == ERR_UNAUTHENTICATED)
-		next = "is the token or the certificate still valid? The text names the file that "
-		       "it was read from";
+		next = "check that the token or the certificate is still valid; the text names "
+		       "its file";
 	else if (err->code == ERR_PRECONDITION)
-		next = "is DPF installed in this cluster (kubectl get crd "
+		next = "check that DPF is installed in this cluster (kubectl get crd "
 		       "dpuvolumes.storage.dpu.nvidia.com)?";
+	else if (err->sys != ENOTCONN)
+		next = "the API server answered with an error: check the component that its text "
+		       "names, for example a conversion webhook; kubectl get dpuvolumes -A sends "
+		       "the same request";
 	inspect_finding(l->r, "API server", next, "%s", err->msg);
 	return report_error(l->r, err->msg);
+}
+
+/*
+ * Compares the clocks. Ages are differences of two clocks, and an age that is too small hides an
+ * object that has been waiting for long.
+ */
+static void api_compare_clocks(struct api_scan *l)
+{
+	char buf[64];
+
+	if (l->ahead >= CLOCK_S)
+		inspect_finding(l->r, "API server",
+		                "compare `date -u` on the hosts of all API servers and on this "
+		                "host, and correct the wrong clock; until then findings may be "
+		                "missing from this report",
+		                "the clocks differ: an object was created %s later than the time "
+		                "of the list, so ages in this report are too small",
+		                inspect_age(l->ahead, buf));
 }
 
 static int api_scan_all(struct api_scan *l)
@@ -47,7 +75,10 @@ static int api_scan_all(struct api_scan *l)
 
 	if (rc)
 		return report_failure(l, &err);
+	api_compare_clocks(l);
+	api_read_events(l);
 	api_find_contradictions(l);
+	api_check_nodes(l);
 	api_find_stuck(l);
 	api_find_orphans(l);
 	return 0;
@@ -68,7 +99,9 @@ int inspect_api_facts(struct inspect_report *r, const struct inspect_options *o,
                       struct err *err)
 {
 	const struct flags *f = &o->flags;
-	struct api_scan l = { .r = r, .o = o, .d = d };
+	struct api_scan l = {
+		.r = r, .o = o, .d = d, .causes_ms = o->causes_ms ? o->causes_ms : CAUSES_MS
+	};
 	struct json *api = json_sub(r->tree, "api");
 	struct err failed = ERR_INIT;
 	int rc;
@@ -77,7 +110,7 @@ int inspect_api_facts(struct inspect_report *r, const struct inspect_options *o,
 	if (!f->controller && str_empty(f->kubeconfig))
 		return report_error(r, NO_ACCESS);
 	if (str_empty(f->namespace_))
-		return report_error(r, "--namespace is needed: that of the DPUVolumes");
+		return report_error(r, "--namespace is required: the namespace of the DPUVolumes");
 	json_set_str(api, "namespace", f->namespace_);
 	json_set_str(api, "driver", f->name);
 	if (api_connect(o, &l.c.kube, &failed))
@@ -86,8 +119,8 @@ int inspect_api_facts(struct inspect_report *r, const struct inspect_options *o,
 	l.c.driver_name = f->name;
 	l.eye = (struct api_eye) {
 		.c = &l.c,
-		.now = time(NULL),
 		.all = l.o->volume_id != NULL,
+		.ahead = &l.ahead,
 	};
 	rc = api_scan_all(&l);
 	api_scan_clear(&l);

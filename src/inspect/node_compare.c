@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contradictions on this host: between what is staged and what is published of a volume, between
- * volumes, and between kubelet and the mounts. Works on the tree that node_mounts.c has made.
+ * Finds contradictions on this host: between the staged and the published mounts of a volume,
+ * between volumes, and between kubelet and the mounts. Uses the tree that node_mounts.c fills.
  */
 #include <stdlib.h>
 
 #include "inspect/node_scan.h"
 
-/* A volume is being staged or published for so long before that is worth a word. */
+/* A volume that is being staged or published is reported only after this time, in seconds. */
 #define MOMENT_S 120
 
 static const struct json *first_staged(const struct json *node)
@@ -15,7 +15,7 @@ static const struct json *first_staged(const struct json *node)
 	return json_at(node, "staged.0");
 }
 
-/* A target that shows something else than what is staged now. */
+/* Finds a target that shows a device other than the staged one. */
 static void node_compare_targets(const struct node_scan *l, const char *object,
                                  const struct json *node)
 {
@@ -26,10 +26,10 @@ static void node_compare_targets(const struct node_scan *l, const char *object,
 
 		if (staged && !str_eq(staged, number))
 			inspect_finding(l->report, object,
-			                "end this pod: its target is unmounted, and a new pod gets "
-			                "what is staged",
-			                "%s, the target of pod %s, shows device %s, but staged is "
-			                "device %s",
+			                "end this pod: its target is unmounted, and a new pod "
+			                "gets the staged device",
+			                "%s, the target of pod %s, shows device %s, but device "
+			                "%s is staged",
 			                json_str(target, "path"),
 			                json_str(target, "pod") ? json_str(target, "pod")
 			                                        : "(unknown)",
@@ -44,12 +44,12 @@ static void find_unstaged(const struct node_scan *l, const char *object, const s
 	if (!target || first_staged(node) || json_member(node, "mounted"))
 		return;
 	inspect_finding(l->report, object,
-	                "end the pods that use it, so that kubelet unpublishes and stages it anew; "
-	                "somebody may have unmounted the staging path by hand",
+	                "end the pods that use it, so that kubelet unpublishes and stages it "
+	                "again; the staging path may have been unmounted by hand",
 	                "it is mounted at %s, but nothing is staged", json_str(target, "path"));
 }
 
-/* Two volumes with one device: one of them writes to the other's. */
+/* Finds two volumes with one device, one of which writes to the other's data. */
 static void compare_shared_device(const struct node_scan *l, const char *object,
                                   const struct json *v)
 {
@@ -85,7 +85,7 @@ static void compare_two_stagings(const struct node_scan *l, const char *object,
 	}
 }
 
-/* ---- what kubelet wants ---- */
+/* ---- mounts that kubelet expects ---- */
 
 static bool has_path(const struct json *list, const char *path)
 {
@@ -117,11 +117,11 @@ static void compare_unmounted(const struct node_scan *l, const char *path)
 		inspect_finding(
 			l->report, object,
 			p.role == KUBELET_STAGED
-				? "look at the events of its pod (kubectl describe pod), and "
-				  "for NodeStageVolume in this driver's log"
-				: "look at the events of the pod (kubectl describe pod), and "
-				  "for NodePublishVolume in this driver's log",
-			"kubelet wants it %s%s since %s, but nothing is mounted at %s",
+				? "check the events of its pod (kubectl describe pod), and for "
+				  "NodeStageVolume in this driver's log"
+				: "check the events of the pod (kubectl describe pod), and for "
+				  "NodePublishVolume in this driver's log",
+			"kubelet has wanted it %s%s for %s, but nothing is mounted at %s",
 			p.role == KUBELET_STAGED ? "staged" : "in pod ",
 			p.role == KUBELET_STAGED ? "" : p.pod, inspect_age(p.since, age), path);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The facts of a node, by a thread of their own that the caller gives up at its deadline: sysfs and
- * kubelet's directories may hang, too. The thread fills a report of its own; only a finished one is
- * taken over, of which `inspect volume` leaves the other volumes out. The options must outlive
- * caller and thread.
+ * Collects the facts of a node on a separate thread, which the caller abandons at its deadline,
+ * because sysfs and kubelet's directories may hang. The thread fills its own report. Only a
+ * complete report is merged into the caller's; `inspect volume` leaves out the other volumes. The
+ * options must outlive caller and thread.
  */
 #include <stdlib.h>
 
@@ -16,11 +16,12 @@
 
 #define WALKS_LEAVE_MS 1000
 #define HUNG_MS 500
+#define VOLUME_OBJECT "volume " /* the prefix that node_scan_object() adds */
 
 /* Shared by the caller and the thread. */
 struct work {
-	const char *_Atomic step;  /* what it does now */
-	struct inspect_report own; /* the thread's until it has ended */
+	const char *_Atomic step;  /* the thread's current step */
+	struct inspect_report own; /* owned by the thread until it has ended */
 	const struct inspect_options *options;
 	struct deadline deadline;
 	int rc;
@@ -31,7 +32,10 @@ static void init_node(struct node *n, const struct inspect_options *o)
 {
 	struct node_options options = settings_node(&o->flags);
 
-	/* Of a container's first process this one shares the mount namespace. */
+	/*
+	 * If PID 1 is the driver, inspect runs in the driver's container and shares its mount
+	 * namespace.
+	 */
 	options.own_mounts |= o->driver_pid == 1;
 	node_init(n, &options);
 }
@@ -63,7 +67,7 @@ static int facts_scan(struct work *w)
 	node_scan_host(&l);
 	if (o->volume_id)
 		node_scan_holders(&l, o->volume_id);
-	/* A thread that hangs keeps the node. */
+	/* A hung thread still uses the node. */
 	if (!node_wait_host(n, deadline_in_ms(0)))
 		return 0;
 	node_clear(n);
@@ -86,14 +90,22 @@ static void work_free(void *box)
 	free(w);
 }
 
-/* ---- taking over ---- */
+/* ---- merging the reports ---- */
 
 static bool concerns(const struct inspect_options *o, const struct json *finding)
 {
-	char *object AUTO(free) = o->volume_id ? node_scan_object(o->volume_id) : NULL;
 	const char *of = json_str(finding, "object");
 
-	return !object || str_eq(of, object) || !str_has_prefix(of, "volume ");
+	return !str_has_prefix(of, VOLUME_OBJECT) ||
+	       inspect_wants(o, of + sizeof(VOLUME_OBJECT) - 1);
+}
+
+/* Handles "inspect volume NAME" with the name of this volume's PersistentVolume. */
+static void facts_add_meant(struct inspect_report *r, const char *volume_id)
+{
+	char *meant AUTO(free) = xasprintf("volume %s", volume_id);
+
+	json_append(inspect_list(r->tree, "didYouMean"), json_string(meant));
 }
 
 static void facts_merge(struct inspect_report *r, const struct work *w)
@@ -104,9 +116,11 @@ static void facts_merge(struct inspect_report *r, const struct work *w)
 			inspect_finding(r, json_str(f, "object"), json_str(f, "next"), "%s",
 			                json_str(f, "what"));
 	json_foreach (v, json_at(w->own.tree, "volumes")) {
-		const char *id = json_str(v, "id");
+		const char *id = json_str(v, "id"), *asked = w->options->volume_id;
 
-		if (!w->options->volume_id || str_eq(w->options->volume_id, id))
+		if (str_eq(json_str(v, "node.persistentVolume"), asked) && !str_eq(id, asked))
+			facts_add_meant(r, id);
+		if (inspect_wants(w->options, id))
 			json_set(inspect_volume(r, id), "node", json_copy(json_at(v, "node")));
 	}
 }
@@ -123,10 +137,10 @@ static void facts_find_hung(struct inspect_report *r, const struct work *w)
 	json_set_str(json_sub(r->tree, "node"), "hangs", step);
 	inspect_finding(
 		r, "this node",
-		"look at the kernel log (dmesg) of this host for a device that does not "
-		"answer, and at processes in state D (ps axo pid,stat,wchan:30,comm)",
-		"looking at %s does not come to its end%s%s%s: no fact of this host is shown", step,
-		at.n ? " (the kernel is at " : "", list, at.n ? ")" : "");
+		"check the kernel log (dmesg) of this host for a device that does not answer, "
+		"and processes in state D (ps axo pid,stat,wchan:30,comm)",
+		"reading %s does not finish%s%s%s: no facts of this host are shown", step,
+		at.n ? " (the kernel is in " : "", list, at.n ? ")" : "");
 }
 
 /* ---- waiting ---- */
@@ -136,7 +150,10 @@ static struct work *work_new(const struct inspect_options *o, struct deadline d)
 	struct work *w = xcalloc(1, sizeof(*w));
 
 	w->options = o;
-	/* A walk over many processes ends by its deadline: what follows it needs time, too. */
+	/*
+	 * A search through many processes has an earlier deadline, because the later steps also
+	 * need time.
+	 */
 	w->deadline = deadline_reserve(d, WALKS_LEAVE_MS, 0);
 	w->step = "mountinfo";
 	inspect_report_init(&w->own);
@@ -152,7 +169,7 @@ int inspect_node_facts(struct inspect_report *r, const struct inspect_options *o
 
 	if (!thread) {
 		work_free(w);
-		return err_wrap(err, "look at this host");
+		return err_wrap(err, "inspect this host");
 	}
 	if (!detached_wait(thread, d)) {
 		facts_find_hung(r, w);

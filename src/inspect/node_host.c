@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host itself: functions and slots of the DPU, kernel modules, whether pods see mounts, room
- * and registration. From sysfs and kubelet's own directories; changes nothing.
+ * The host itself: functions and slots of the DPU, kernel modules, mount propagation to pods, disk
+ * space and registration. Reads sysfs and kubelet's own directories; changes nothing.
  */
 #include <stdlib.h>
 #include <sys/statvfs.h>
@@ -17,14 +17,17 @@
 #include "node/host/max_volumes.h"
 #include "node/target/propagation.h"
 
-/* With less, kubelet and the driver's records are in trouble. */
+/* With less free space, in bytes, kubelet and the driver's records fail. */
 #define LITTLE_ROOM (16LL * 1024 * 1024)
-/* A probe of a device that works has ended, or the next look shows it. */
+/*
+ * The probe of a working device ends within this time; if it ends later, the next scan shows the
+ * result.
+ */
 #define OVERRIDE_MS 400
 
 /* ---- functions ---- */
 
-/* The volume whose device this function has; NULL: none is known here. */
+/* Returns the volume whose device belongs to this function; NULL if this host does not know it. */
 static const char *host_function_volume(const struct node_scan *l, const char *pci)
 {
 	json_foreach (v, json_at(l->report->tree, "volumes"))
@@ -33,13 +36,13 @@ static const char *host_function_volume(const struct node_scan *l, const char *p
 	return NULL;
 }
 
-/* A PF of the DPU that is there for its VFs, and no volume's. */
+/* Returns true for a PF of the DPU that only provides VFs, and has no volume. */
 static bool is_parent(const struct node_scan *l, const struct strs *slots, const char *pci)
 {
 	return device_kind_of_pf(&l->node->o.world, pci) && !pci_in_slot(slots, pci);
 }
 
-/* Contains all its data: a thread that hangs outlives the caller. */
+/* Contains all data of the read, because a hung thread outlives the caller. */
 struct override_look {
 	char dir[300];
 	char is[PCI_DRIVER_NAME_MAX];
@@ -56,9 +59,9 @@ static void host_read_override(void *box)
 }
 
 /*
- * Reading driver_override waits for the lock of the device, and a removal or a probe that hangs
- * keeps that lock. So the read shows functions on which each call would hang. With several such
- * functions, those are named for which there is time. f: the function's entry, or NULL.
+ * Detects functions on which each call would hang. A read of driver_override waits for the lock of
+ * the device, and a hung removal or probe holds that lock. If several functions hang, as many are
+ * named as time permits. `f` is the function's entry, or NULL.
  */
 static void host_probe_hung(const struct node_scan *l, const char *pci, struct json *f)
 {
@@ -81,10 +84,10 @@ static void host_probe_hung(const struct node_scan *l, const char *pci, struct j
 	if (f)
 		json_set_bool(f, "hangs", true);
 	inspect_finding(l->report, "this node",
-	                "look at the kernel log (dmesg) of this host for a removal or a probe that "
-	                "hangs: as long as it lasts, volumes of this function are UNAVAILABLE",
-	                "PCI function %s does not answer: the kernel is at %s/driver_override", pci,
-	                dir);
+	                "check the kernel log (dmesg) of this host for a removal or a probe that "
+	                "hangs: until it ends, volumes of this function are UNAVAILABLE",
+	                "PCI function %s does not answer: the kernel hangs in %s/driver_override",
+	                pci, dir);
 }
 
 static struct json *host_function(const struct node_scan *l, const struct device_kind *kind,
@@ -144,8 +147,8 @@ static void host_scan_shares(const struct node_scan *l)
 
 	if (device_shares_answer(&l->node->o.world, &err))
 		inspect_finding(l->report, "this node",
-		                "look at the kernel log (dmesg) of this host, and for what the "
-		                "DPU did to this function while it was mounted",
+		                "check the kernel log (dmesg) of this host and the DPU for "
+		                "changes to this function while it was mounted",
 		                "%s", err.msg);
 }
 
@@ -172,8 +175,8 @@ static void host_scan_limit(const struct node_scan *l, struct json *node)
 	static const char *const sources[] = {
 		[MAX_VOLUMES_SET] = "set by --max-volumes-per-node",
 		[MAX_VOLUMES_COUNTED] = "counted",
-		[MAX_VOLUMES_LAST_KNOWN] = "last count: the DPU offers nothing now",
-		[MAX_VOLUMES_GUESSED] = "a guess: the DPU has never offered anything",
+		[MAX_VOLUMES_LAST_KNOWN] = "last count: the DPU currently offers no functions",
+		[MAX_VOLUMES_GUESSED] = "estimate: the DPU has never offered a function",
 	};
 	struct max_volumes max;
 
@@ -182,14 +185,14 @@ static void host_scan_limit(const struct node_scan *l, struct json *node)
 	json_set_str(node, "maxVolumesBy", sources[max.source]);
 	if (max.uncounted)
 		inspect_finding(l->report, "this node",
-		                "look at the kernel log (dmesg) of this host for a removal or a "
+		                "check the kernel log (dmesg) of this host for a removal or a "
 		                "probe that hangs",
 		                "the functions of the DPU cannot be counted: %s", max.where);
 	else if (!max.vfs && !max.slots)
 		inspect_finding(l->report, "this node",
-		                "look whether the DPU is up, and whether DPF has configured "
-		                "VFs or hot-plug ports of it",
-		                "the DPU shows this host neither VFs nor hot-plug slots: %s",
+		                "check that the DPU is up, and that DPF has configured VFs or "
+		                "hot-plug ports of it",
+		                "the DPU offers this host neither VFs nor hot-plug slots: %s",
 		                max.where);
 }
 
@@ -221,8 +224,8 @@ static void host_scan_propagation(const struct node_scan *l, struct json *node)
 	for (size_t i = 0; i < errors.n; i++)
 		inspect_finding(
 			l->report, "this node",
-			"correct the DaemonSet; its pods are then made anew, and volumes in "
-			"use stay",
+			"correct the DaemonSet; its pods are then recreated, and volumes in use "
+			"are kept",
 			"%s", errors.v[i]);
 	json_set_bool(node, "podsSeeMounts", !errors.n);
 }
@@ -237,7 +240,8 @@ static void host_scan_space(const struct node_scan *l, struct json *node)
 	json_set_str(node, "room", str_bytes((uint64_t)room.f_bavail * room.f_frsize, bytes));
 	if ((int64_t)(room.f_bavail * room.f_frsize) < LITTLE_ROOM)
 		inspect_finding(l->report, "this node",
-		                "make room on that disk: kubelet's directories are on it, too",
+		                "free space on that disk, which holds kubelet's directories as "
+		                "well",
 		                "the disk of the driver's folder %s has only %s left",
 		                l->node->o.plugin_dir, bytes);
 }
@@ -249,14 +253,14 @@ static void host_scan_registration(const struct node_scan *l, struct json *node)
 	bool there = path_exists(path);
 
 	if (str_empty(f->registration_path))
-		return; /* another process does it, wherever it has its socket */
+		return; /* another process registers the driver, on an unknown socket */
 	json_set_bool(node, "registrationSocket", there);
 	if (!there)
 		inspect_finding(
 			l->report, "this node",
-			"read the last lines of this driver's log: without it kubelet sends "
-			"no call",
-			"the socket %s, by which kubelet finds the driver, is not there", path);
+			"read the last lines of this driver's log: without this socket kubelet "
+			"sends no calls",
+			"the socket %s, by which kubelet finds the driver, does not exist", path);
 }
 
 void node_scan_host(const struct node_scan *l)
@@ -272,6 +276,6 @@ void node_scan_host(const struct node_scan *l)
 	atomic_store(l->step, "kubelet's directories");
 	host_scan_propagation(l, node);
 	host_scan_registration(l, node);
-	atomic_store(l->step, "the room on the disk of --plugin-dir");
+	atomic_store(l->step, "the free space on the disk of --plugin-dir");
 	host_scan_space(l, node);
 }

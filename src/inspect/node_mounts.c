@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is staged and published on this host, from mountinfo: each mount below kubelet's directories
- * that shows a disk or a share, under the volume that kubelet says it is of. Findings are made of
- * what one mount shows; node_compare.c compares several.
+ * Finds staged and published volumes on this host in mountinfo: each mount under kubelet's
+ * directories that shows a disk or a share is added to the volume that kubelet records for it.
+ * Derives findings from single mounts; node_compare.c compares several.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,14 +16,14 @@
 
 enum tag_seen { TAG_UNKNOWN, TAG_GONE, TAG_THERE };
 
-/* A mount that may be a volume's. */
+/* A mount that may belong to a volume. */
 struct sight {
 	const struct mount *m;
 	struct mountpoint mountpoint;
 	struct kubelet_volume_dir kubelet;
 	struct device dev;
 	bool has_dev;
-	enum tag_seen tag; /* of a share */
+	enum tag_seen tag; /* tag of a share */
 	char pci[PCI_NAME_MAX];
 };
 
@@ -84,7 +84,7 @@ static const char *mounts_kind(const struct mountpoint *p)
 
 /* ---- shares ---- */
 
-/* The PCI function of a link .../0000:28:00.0/virtio3; "" when it is none. */
+/* Writes the PCI function in a link .../0000:28:00.0/virtio3; "" if there is no such function. */
 static void mounts_function_above(const char *link, char ret[PCI_NAME_MAX])
 {
 	char *path AUTO(free) = realpath(link, NULL);
@@ -101,7 +101,7 @@ static void mounts_function_above(const char *link, char ret[PCI_NAME_MAX])
 		pci_format(&a, ret);
 }
 
-/* Does the kernel have a device of this tag? It shows tags since Linux 6.9. */
+/* Determines whether the kernel has a device with this tag. It shows tags since Linux 6.9. */
 static enum tag_seen mounts_probe_tag(const struct node_scan *l, const struct mount *m,
                                       char ret_pci[PCI_NAME_MAX])
 {
@@ -128,20 +128,20 @@ static enum tag_seen mounts_probe_tag(const struct node_scan *l, const struct mo
 /* ---- findings of one mount ---- */
 
 static const char again[] =
-	"end the pods that use it; kubelet unmounts it and the next pod gets its new device. If the "
-	"device should be there, look at the DPUVolumeAttachment and at the DPU";
+	"end the pods that use it; kubelet unmounts it and the next pod gets its new device. If "
+	"the device should exist, check the DPUVolumeAttachment and the DPU";
 
 static void find_gone(const struct node_scan *l, const struct sight *s, const char *object)
 {
 	if (s->mountpoint.kind == MOUNTPOINT_SHARE)
 		inspect_finding(l->report, object, again,
-		                "%s shows the share \"%s\", whose device this host has no more: it "
-		                "was unplugged while in use",
+		                "%s shows the share \"%s\", whose device no longer exists on "
+		                "this host: it was unplugged while in use",
 		                s->m->target, s->m->source);
 	else
 		inspect_finding(l->report, object, again,
-		                "%s shows device %u:%u, which this host has no more: it was "
-		                "detached while in use",
+		                "%s shows device %u:%u, which no longer exists on this host: it "
+		                "was detached while in use",
 		                s->m->target, major(s->mountpoint.shown),
 		                minor(s->mountpoint.shown));
 }
@@ -154,8 +154,8 @@ static void find_not_live(const struct node_scan *l, const struct sight *s, cons
 	if (device_controllers_live(&l->node->o.world, &s->dev, &why, &ignored) == DEVICE_NOT_LIVE)
 		inspect_finding(
 			l->report, object,
-			"reads and writes wait until it works again: look at the DPU's side "
-			"of this function, and at the kernel log (dmesg) of this host",
+			"reads and writes wait until it works again: check this function on the "
+			"DPU, and the kernel log (dmesg) of this host",
 			"the controller of %s does not work: %s", s->dev.name, why.ptr);
 }
 
@@ -166,8 +166,8 @@ static void mounts_find_read_only(const struct node_scan *l, const struct sight 
 		return;
 	if (mount_has_shut_down(s->m))
 		inspect_finding(l->report, object,
-		                "read the kernel log (dmesg) of this host for the cause, then end "
-		                "the pods that use it, so that it is mounted anew",
+		                "read the kernel log (dmesg) of this host for the cause, then "
+		                "end the pods that use it, so that it is mounted again",
 		                "the %s at %s has shut itself down after an error", s->m->fs_type,
 		                s->m->target);
 	else if (mount_turned_read_only(s->m))
@@ -204,7 +204,7 @@ static void mounts_describe(const struct node_scan *l, const struct sight *s, st
 		json_set_int(entry, "since", s->kubelet.since);
 }
 
-/* The first mount that shows a device says which one is the volume's. */
+/* The first mount that shows a device identifies the volume's device. */
 static void mounts_add_device(const struct sight *s, struct json *node)
 {
 	struct json *device;
@@ -248,7 +248,7 @@ static void mounts_add_to_volume(const struct node_scan *l, const struct sight *
 	}
 }
 
-/* The volume whose device has this number; NULL: none is known yet. */
+/* Returns the volume whose device has this number; NULL if it is not known yet. */
 static const char *id_by_number(const struct node_scan *l, dev_t number)
 {
 	char wanted[32];
@@ -260,7 +260,7 @@ static const char *id_by_number(const struct node_scan *l, dev_t number)
 	return NULL;
 }
 
-/* A mount of which kubelet does not say whose it is: of the volume whose device it shows. */
+/* Adds a mount without a record of kubelet to the volume whose device the mount shows. */
 static void mounts_add_unnamed(const struct node_scan *l, const struct sight *s)
 {
 	const char *id = id_by_number(l, s->mountpoint.disk);
@@ -273,7 +273,7 @@ static void mounts_add_unnamed(const struct node_scan *l, const struct sight *s)
 		return;
 	}
 	if (!s->has_dev && s->mountpoint.kind != MOUNTPOINT_SHARE)
-		return; /* nothing says that it is ours */
+		return; /* no sign that the mount belongs to the driver */
 	entry = json_object();
 	mounts_describe(l, s, entry);
 	if (s->has_dev)
@@ -281,7 +281,10 @@ static void mounts_add_unnamed(const struct node_scan *l, const struct sight *s)
 	json_append(inspect_list(json_sub(l->report->tree, "node"), "unnamedMounts"), entry);
 }
 
-/* mountpoint_read() has refused it: another mount lies over it. False, so that it ends there. */
+/*
+ * Reports a mount that mountpoint_read() has refused because another mount covers it. Returns
+ * false, so that the caller can return it.
+ */
 static bool find_hidden(const struct node_scan *l, const struct sight *s, const char *why)
 {
 	char *object AUTO(free) =
@@ -289,15 +292,15 @@ static bool find_hidden(const struct node_scan *l, const struct sight *s, const 
 
 	if (*why && object && !s->kubelet.foreign)
 		inspect_finding(l->report, object,
-		                "unmount what lies over it; then the driver finds it again", "%s",
-		                why);
+		                "remove the mount that covers it; the driver then finds it again",
+		                "%s", why);
 	return false;
 }
 
 /*
- * May mountpoint_read() look at it? At a directory of a filesystem that is mounted elsewhere (a
- * subPath) it would ask that filesystem, which may hang; a bound device node is on none of a
- * volume.
+ * Returns true if mountpoint_read() may access the mount point. At a directory of a filesystem that
+ * is mounted elsewhere (a subPath), it would access that filesystem, which may hang. A bind-mounted
+ * device node is never on a volume's filesystem.
  */
 static bool is_safe(const struct mount *m, const struct kubelet_volume_dir *k)
 {
@@ -306,7 +309,7 @@ static bool is_safe(const struct mount *m, const struct kubelet_volume_dir *k)
 	return str_eq(m->root, "/") && mountpoint_may_be_volume(m);
 }
 
-/* Is the mount one of ours, or may it be? */
+/* Returns true if the mount belongs to the driver, or could. */
 static bool mounts_probe(const struct node_scan *l, const struct mount *m, struct sight *ret)
 {
 	struct err ignored = ERR_INIT;
@@ -328,11 +331,14 @@ static bool mounts_probe(const struct node_scan *l, const struct mount *m, struc
 	ret->has_dev =
 		ret->mountpoint.kind != MOUNTPOINT_SHARE &&
 		!device_by_number(&l->node->o.world, ret->mountpoint.disk, &ret->dev, &ignored);
-	/* Another disk of the host, which somebody has mounted there. */
+	/* Otherwise it is another disk of the host, mounted there by another program. */
 	return ret->kubelet.volume_id || !ret->has_dev || ret->dev.kind;
 }
 
-/* named: those of which kubelet says whose they are; the others may belong to them. */
+/*
+ * `named`: scans the mounts for which kubelet has records; other mounts may belong to the same
+ * volumes.
+ */
 static void mounts_scan(const struct node_scan *l, bool named)
 {
 	for (size_t i = 0; i < l->table->n; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the driver's own folder records: mkfs and e2fsck that have begun, unstages that have not
- * ended; and who works on those disks now, as far as processes can be seen. Reads only, and takes
- * no lock of a disk.
+ * Reads the records in the driver's own directory: unfinished mkfs and e2fsck, and unfinished
+ * unstages. Also finds the processes that use those disks now, as far as they are visible.
+ * Read-only; takes no lock of a disk.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,16 +17,16 @@
 #include "node/work/disk_record.h"
 #include "node/work/state_file.h"
 
-/* A call does its work in moments; a record that is older tells of one that does not. */
+/* A call takes moments; an older record, in seconds, belongs to a call that is stuck. */
 #define MOMENT_S 10
-/* So long may a tool work on a large disk before that is worth a word. */
+/* A tool may work on a large disk for this time, in seconds, before it is reported. */
 #define LONG_S 1800
 
-/* One file of the driver's folder. */
+/* One file of the driver's directory. */
 struct found {
 	const char *name;
 	char *text, *volume_id, *object;
-	struct json *entry; /* in the volume's records */
+	struct json *entry; /* the record's entry in `records` of the volume */
 	int64_t age;
 };
 
@@ -54,19 +54,20 @@ static void records_find_worker(const struct node_scan *l, const struct found *f
 		node_scan_text(f->entry, "by", who);
 	if (h.n && f->age >= LONG_S)
 		inspect_finding(l->report, f->object,
-		                "if its device hangs, the kernel log (dmesg) says so; the driver "
-		                "goes on by itself when the tool has ended",
-		                "%s runs since %s: %s", what, inspect_age(f->age, age), who);
+		                "if its device hangs, the kernel log (dmesg) shows it; the "
+		                "driver continues when the tool has ended",
+		                "%s has been running for %s: %s", what, inspect_age(f->age, age),
+		                who);
 	else if (!h.n && holders_saw_all(&h) && f->age >= MOMENT_S)
 		inspect_finding(
 			l->report, f->object,
-			"nothing by hand: the next stage of the volume on this node repeats "
-			"it; if kubelet does not ask, look at the events of its pod",
-			"%s was begun on %s %s ago and nobody works on it now: it was "
+			"no action needed: the next stage of the volume on this node repeats it; "
+			"if kubelet sends no stage, check the events of its pod",
+			"%s was started on %s %s ago and no process works on it now: it was "
 			"interrupted",
 			what, dev->path, inspect_age(f->age, age));
 	else if (!h.n && f->age >= MOMENT_S)
-		json_set_str(f->entry, "state", "not known whether it still runs");
+		json_set_str(f->entry, "state", "could not determine whether it still runs");
 }
 
 static void records_read_job(const struct node_scan *l, const struct found *f)
@@ -89,13 +90,13 @@ static void records_read_job(const struct node_scan *l, const struct found *f)
 	} else if (rc < 0) {
 		node_scan_text(f->entry, "state", err.msg);
 	} else if (disk_record_is_outdated(l->node, f->text)) {
-		json_set_str(f->entry, "state", "of an earlier boot, and without meaning");
+		json_set_str(f->entry, "state", "from an earlier boot, no longer valid");
 	} else {
 		inspect_finding(l->report, f->object,
-		                "nothing by hand: when the volume is attached here again, its next "
-		                "stage repeats it",
-		                "%s was begun %s ago on a disk that this host does not have now, "
-		                "and has not ended",
+		                "no action needed: when the volume is attached here again, its "
+		                "next stage repeats it",
+		                "%s was started %s ago on a disk that this host no longer has, "
+		                "and was not completed",
 		                what, inspect_age(f->age, age));
 	}
 }
@@ -115,7 +116,7 @@ static void records_read_unstage(const struct node_scan *l, const struct found *
 	json_set_str(f->entry, "what", "unstage");
 	if (rc) {
 		node_scan_text(f->entry, "state",
-		               rc < 0 ? err.msg : "of a disk that this host has no more");
+		               rc < 0 ? err.msg : "of a disk that this host no longer has");
 		return;
 	}
 	q.disk = dev.devno;
@@ -123,12 +124,23 @@ static void records_read_unstage(const struct node_scan *l, const struct found *
 	holders_describe(&h, &q, dev.path, &who);
 	node_scan_text(f->entry, "device", dev.path);
 	node_scan_text(f->entry, "holders", who.ptr);
-	if (f->age >= MOMENT_S)
+	/* The kernel may also hold the disk, but then there is no process to end. */
+	if (f->age >= MOMENT_S && !h.n)
 		inspect_finding(
 			l->report, f->object,
-			"end who holds it; kubelet repeats the unstage by itself. As long as "
-			"it is held, the volume is not detached",
-			"its unstage was begun %s ago and has not ended: %s is held; %s",
+			"kubelet repeats the unstage; the volume's last error has the reason of "
+			"the last failure. If it fails again with this disk: lsblk, swapon and "
+			"losetup -a show holders in the kernel",
+			"its unstage was started %s ago and has not ended: %s was in use at the "
+			"last attempt; %s",
+			inspect_age(f->age, age), dev.path,
+			holders_saw_all(&h) ? "no holder is visible now" : who.ptr);
+	else if (f->age >= MOMENT_S)
+		inspect_finding(
+			l->report, f->object,
+			"end the processes that hold it; kubelet repeats the unstage. While it "
+			"is held, the volume is not detached",
+			"its unstage was started %s ago and has not ended: %s is held; %s",
 			inspect_age(f->age, age), dev.path, who.ptr);
 }
 
@@ -175,7 +187,7 @@ static void records_read_dir(const struct node_scan *l, const char *folder, bool
 	struct err ignored = ERR_INIT;
 
 	if (dir_list(dir, &names, &ignored))
-		return; /* it is made when it is needed */
+		return; /* the directory is created when needed */
 	for (size_t i = 0; i < names.n; i++)
 		if (!str_has_suffix(names.v[i], ".tmp"))
 			records_read_file(l, dir, names.v[i], job);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of a node's facts, each from one source. They add to the tree and to the findings, and
- * touch nothing that is mounted. Private to this room; one thread at a time.
+ * The parts of the host scan. Each reads one source and adds facts and findings to the report. None
+ * accesses mounted filesystems. Private to this module; one thread at a time.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 #include "node/service.h"
 #include "node/target/mountpoint.h"
 
-/* A scan of the host. `step` names its current part, for the finding when the scan hangs. */
+/* A scan of the host. *step names its current part, for the finding when the scan hangs. */
 struct node_scan {
 	struct inspect_report *report;
 	const struct inspect_options *options;
@@ -21,18 +21,18 @@ struct node_scan {
 	const char *_Atomic *step;
 };
 
-/* What is mounted, and where; the devices of it. */
+/* Reads mounts and their devices. */
 void node_scan_mounts(const struct node_scan *l);
-/* What kubelet wants and is not mounted, and what contradicts in what is. */
+/* Finds missing mounts that kubelet expects, and contradictions among the existing mounts. */
 void node_scan_compare(const struct node_scan *l);
-/* Records of tools and of unstages that have begun. */
+/* Reads records of unfinished tools and unstages. */
 void node_scan_records(const struct node_scan *l);
-/* Functions, modules, directories, registration. */
+/* Reads functions, modules, directories and the registration. */
 void node_scan_host(const struct node_scan *l);
-/* The processes that have the device of the volume open, into its `holders`. */
+/* Adds the processes that have the volume's device open to the `holders` of the volume. */
 void node_scan_holders(const struct node_scan *l, const char *volume_id);
 
-/* "volume pvc-1", as findings name it; malloc'ed. */
+/* Returns "volume pvc-1", the object of a finding; malloc'ed. */
 char *node_scan_object(const char *volume_id);
-/* json_set_str() of a text from outside. */
+/* Like json_set_str(), but for text from outside the driver. */
 void node_scan_text(struct json *object, const char *name, const char *text);

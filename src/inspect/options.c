@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line of inspect: its own words, and around them flags of the driver. The words that
- * the flags borrow from live in the options.
+ * The command line of inspect: its own arguments, mixed with flags of the driver. The options own
+ * the strings that the flags borrow.
  */
 #include <stddef.h>
 #include <string.h>
 
+#include "common/mem.h"
 #include "common/option_table.h"
 #include "inspect/inspect.h"
 
-/* Where the driver records what runs, when no flag says so: as in the manifests. */
+/* The driver's record directory if no flag sets it, as in the manifests. */
 #define PLUGIN_DIR "/var/lib/kubelet/plugins/csi.snap.nvidia.com"
 
-/* What is left of the command line, and where its parts go. */
+/* The rest of the command line, and the destinations of its parts. */
 struct words {
 	struct option_table t;
 	struct inspect_options *o;
@@ -37,7 +38,7 @@ static void options_check_format(struct words *w)
 
 	w->o->json = str_eq(format, "json");
 	if (!w->o->json && !str_empty(format) && !str_eq(format, "table"))
-		strs_addf(w->errors, "-o %s: is neither json nor table", format);
+		strs_addf(w->errors, "-o: \"%s\" is neither json nor table", format);
 }
 
 static void options_add_flag(struct words *w, const char *arg)
@@ -51,27 +52,76 @@ static void options_add_flag(struct words *w, const char *arg)
 		value = strchr(arg, '=');
 		w->proc_root = value + 1;
 	}
-	/* A value that stands apart is no word of ours; booleans are given with "=" here. */
+	/* A separate value is not an argument of inspect; booleans use "=" here. */
 	if (!strchr(arg, '=') && *w->t.argv && **w->t.argv != '-')
 		strs_add(&w->flags, *w->t.argv++);
 }
 
-/* "volume ID", "node", or nothing. */
-static void options_read_subject(struct words *w, const char *word)
+static const struct {
+	const char *word, *value;
+} subjects[] = {
+	[INSPECT_VOLUME] = { "volume", "its id" },
+	[INSPECT_CLAIM] = { "claim", "NAMESPACE/NAME" },
+	[INSPECT_POD] = { "pod", "NAMESPACE/NAME" },
+	[INSPECT_NODE] = { "node", NULL },
+};
+
+static enum inspect_subject subject_of(const char *word)
 {
-	if (str_eq(word, "node") && !w->o->volume_id) {
-		w->o->node_only = true;
-	} else if (str_eq(word, "volume") && !w->o->node_only) {
-		if (*w->t.argv && **w->t.argv && **w->t.argv != '-')
-			w->o->volume_id = *w->t.argv++;
-		else
-			strs_add(w->errors, "inspect volume: which one? Its id is missing");
-	} else {
-		strs_addf(w->errors, "unexpected argument \"%s\"", word);
-	}
+	for (size_t i = INSPECT_VOLUME; i < ARRAY_LEN(subjects); i++)
+		if (str_eq(word, subjects[i].word))
+			return (enum inspect_subject)i;
+	return INSPECT_ALL;
 }
 
-/* The flags in front of those of the command line: the running driver's, or those of no driver. */
+static bool is_namespaced_name(const char *name)
+{
+	const char *slash = strchr(name, '/');
+	char *namespace AUTO(free) = slash ? xstrndup(name, (size_t)(slash - name)) : NULL;
+
+	return slash && dns1123_subdomain(namespace) && dns1123_subdomain(slash + 1);
+}
+
+static void options_check_name(struct words *w, const char *word)
+{
+	struct inspect_options *o = w->o;
+
+	if (o->subject == INSPECT_VOLUME)
+		o->volume_id = o->name;
+	if (!o->name && o->subject != INSPECT_NODE)
+		strs_addf(w->errors, "inspect %s: %s is missing", word, subjects[o->subject].value);
+	else if ((o->subject == INSPECT_CLAIM || o->subject == INSPECT_POD) &&
+	         !is_namespaced_name(o->name))
+		strs_addf(w->errors, "inspect %s: \"%s\" is not NAMESPACE/NAME", word, o->name);
+	else if (o->subject == INSPECT_NODE)
+		o->node_only = !o->name;
+}
+
+/*
+ * Reads "volume ID", "claim NAMESPACE/NAME", "pod NAMESPACE/NAME", "node", "node NAME", or nothing.
+ */
+static void options_read_subject(struct words *w, const char *word)
+{
+	struct inspect_options *o = w->o;
+	enum inspect_subject subject = subject_of(word);
+
+	if (!subject || o->subject) {
+		strs_addf(w->errors,
+		          "unexpected argument \"%s\"; expected one of: volume ID, claim "
+		          "NAMESPACE/NAME, pod NAMESPACE/NAME, node [NAME]",
+		          word);
+		return;
+	}
+	o->subject = subject;
+	if (*w->t.argv && **w->t.argv && **w->t.argv != '-')
+		o->name = *w->t.argv++;
+	options_check_name(w, word);
+}
+
+/*
+ * Adds the flags that precede those of the command line: the running driver's, or defaults if no
+ * driver runs.
+ */
 static void options_find_driver(struct words *w)
 {
 	struct inspect_options *o = w->o;
@@ -81,7 +131,7 @@ static void options_find_driver(struct words *w)
 
 	strs_add(&o->words, "snap-csi-plugin");
 	if (o->pid && (parse_i64("--pid", o->pid, &pid, &err) || pid < 1 || pid > INT32_MAX)) {
-		strs_addf(w->errors, "--pid %s: is no process id", o->pid);
+		strs_addf(w->errors, "--pid: \"%s\" is not a process id", o->pid);
 		return;
 	}
 	if (!w->has_mode && inspect_running_driver(w->proc_root ? w->proc_root : "/proc",
@@ -156,27 +206,31 @@ void inspect_options_clear(struct inspect_options *o)
 	flags_clear(&o->flags);
 	strs_clear(&o->words);
 	strs_clear(&o->node_reports);
+	strs_clear(&o->volumes);
 	*o = (struct inspect_options) { .driver_pid = 0 };
 }
 
 void inspect_print_help(FILE *out)
 {
-	fputs("snap-csi-plugin inspect: what this host and the Kubernetes API say of volumes, and\n"
-	      "what contradicts. Looks only; changes nothing.\n"
+	fputs("snap-csi-plugin inspect: reports the state of volumes on this host and in the Kubernetes\n"
+	      "API, and contradictions between the two. Read-only.\n"
 	      "\n"
-	      "  inspect              all volumes, and this node\n"
-	      "  inspect volume ID    one volume, and who has its device open\n"
-	      "  inspect node         this node alone; the API is not asked\n"
+	      "  inspect                all volumes, and this node\n"
+	      "  inspect volume ID      one volume, and the processes that have its device open\n"
+	      "  inspect claim NS/NAME  the volume of a PersistentVolumeClaim\n"
+	      "  inspect pod NS/NAME    the volumes of a pod\n"
+	      "  inspect node           only this node, without the API. With a NAME:\n"
+	      "                         the volumes that are attached to that node or being attached\n"
 	      "\n"
 	      "  -o json              the whole report for programs\n"
 	      "  --bundle FILE        all of it as an archive for a support case, without secrets;\n"
 	      "                       FILE must not exist; - is the standard output\n"
-	      "  --node-report FILE   also compare with what `inspect -o json` has said on a node\n"
-	      "  --pid N              the driver whose flags are used, where several run\n"
+	      "  --node-report FILE   also compare with the output of `inspect -o json` on a node\n"
+	      "  --pid N              the driver whose flags are used, if several run\n"
 	      "  -h, --help           this text\n"
 	      "\n"
-	      "The flags of the driver that runs here are used, or those that are given (see\n"
-	      "snap-csi-plugin --help; --mode says that no running driver is meant).\n"
-	      "Exit status: 0 nothing is wrong, 1 something is (\"findings\"), 2 could not look.\n",
+	      "The flags of the driver that runs here are used, or the given flags (see\n"
+	      "snap-csi-plugin --help; with --mode no running driver is used).\n"
+	      "Exit status: 0 no findings, 1 findings, 2 inspect failed.\n",
 	      out);
 }

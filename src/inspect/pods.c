@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A node has no account at the API server, and kubelet's directories outlive pods. So pods are
- * known by the cgroups of the host's processes, whose names have the pod's UID.
+ * Finds volumes whose pods no longer run. A node has no account at the API server, and kubelet's
+ * directories outlive pods. So pods are identified by the cgroups of the host's processes, whose
+ * names have the pod's UID.
  */
 #include "inspect/inspect.h"
 
@@ -13,11 +14,11 @@
 #include "common/mem.h"
 
 #define YOUNG_S 300
-#define UID_MIN 32 /* a static pod's has no dashes */
+#define UID_MIN 32 /* minimum length of a UID; a static pod's UID has no dashes */
 #define UID_MAX 36
 #define CGROUP_MAX (64 * 1024)
 
-/* "pod" and a UID, whose dashes are underscores in names of systemd. */
+/* Adds the UID that follows "pod". In names of systemd, its dashes are underscores. */
 static void add_uid(const char *at, struct strs *seen)
 {
 	char uid[UID_MAX + 1];
@@ -36,7 +37,7 @@ static void pods_read_process(const char *proc_root, const char *pid, struct str
 	char *text AUTO(free) = NULL;
 	struct err ignored = ERR_INIT;
 
-	/* A process that has ended meanwhile is none. */
+	/* A process that has ended in the meantime does not count. */
 	if (file_read(path, CGROUP_MAX, &text, NULL, &ignored))
 		return;
 	for (const char *at = strstr(text, "pod"); at; at = strstr(at, "pod")) {
@@ -63,17 +64,16 @@ static void pods_report(struct inspect_report *r, const char *id, const struct j
 	const char *pod = json_str(target, "pod"), *path = json_str(target, "path");
 	char *object AUTO(free) = xasprintf("volume %s", id);
 	char *next AUTO(free) = xasprintf(
-		"is the pod only about to start? kubectl get pods -A -o jsonpath='{.items"
-		"[?(@.metadata.uid==\"%s\")].metadata.name}' prints its name then. Else kubelet has "
-		"to clean up: its log says why it does not (\"orphaned pod\"). Until then the volume "
-		"stays attached; unmount nothing else than %s",
+		"if the pod is only about to start, kubectl get pods -A -o "
+		"jsonpath='{.items[?(@.metadata.uid==\"%s\")].metadata.name}' prints its name. "
+		"Otherwise kubelet has to clean up: its log shows why it does not (\"orphaned "
+		"pod\"). Until then the volume stays attached; unmount nothing but %s",
 		pod, path);
 	char buf[64];
 
-	inspect_finding(
-		r, object, next,
-		"%s is published to pod %s, of which no process runs on this host; since %s", path,
-		pod, inspect_age(since, buf));
+	inspect_finding(r, object, next,
+	                "%s is published to pod %s, of which no process runs on this host; for %s",
+	                path, pod, inspect_age(since, buf));
 }
 
 static void pods_check_target(struct inspect_report *r, const struct strs *seen, const char *id,
@@ -94,7 +94,10 @@ void inspect_find_podless(struct inspect_report *r, const char *proc_root)
 	struct strs seen AUTO(strs_clear) = STRS_INIT;
 
 	pods_read_all(proc_root, &seen);
-	/* Who sees one pod at most sees his own: its processes are not the host's. */
+	/*
+	 * If at most one pod is visible, it is the observer's own, and the visible processes are
+	 * not those of the host.
+	 */
 	if (seen.n < 2)
 		return;
 	json_foreach (v, json_member(r->tree, "volumes"))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds the copy member by member, so that what no rule names is copied on purpose, and a new
- * member of a known sort (a map of parameters) is caught wherever it stands.
+ * Builds the copy member by member. Members without a rule are copied on purpose, and a new member
+ * of a known sort (a map of parameters) is redacted wherever it appears.
  */
 #include "inspect/redact.h"
 
@@ -10,19 +10,19 @@
 #include "common/str.h"
 #include "volume/context_keys.h"
 
-/* Maps that people and vendors fill: each value may be a password. */
+/* Maps filled by users and vendors, in which each value may be a password. */
 static const char *const filled_by_others[] = {
 	"parameters",     "mutableParameters",  "volumeAttributes", "volumeContext",
 	"publishContext", "attachmentMetadata", "volumeMetadata",   "data",
 	"stringData",
 };
 
-/* Parts of names, in any case. */
+/* Parts of names that mark a secret, compared without regard to case. */
 static const char *const secret_names[] = { "password",   "passwd",     "token",       "secret",
 	                                    "credential", "privatekey", "private-key", "apikey",
 	                                    "api-key",    "accesskey",  "access-key" };
 
-/* Whose annotations and labels are known to hold no secret. */
+/* Prefixes of annotations and labels that are known to contain no secret. */
 static const char *const known_prefixes[] = { DRIVER_PREFIX, "app.kubernetes.io/",
 	                                      "pv.kubernetes.io/", "volume.kubernetes.io/" };
 
@@ -69,7 +69,10 @@ static struct json *only_known(const struct json *map)
 	return copy;
 }
 
-/* A reference to a Secret is an object with its name; whatever else it has may be the secret. */
+/*
+ * Returns only the name of a reference to a Secret, which is an object; its other members may be
+ * the secret.
+ */
 static struct json *redact_to_reference(const struct json *value)
 {
 	static const char *const members[] = { "name", "namespace", "kind", "apiVersion", "key" };

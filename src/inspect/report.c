@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tree of a report: volumes by id, and findings. Owns the tree and the index of its volumes;
- * knows neither the host nor the API server.
+ * The tree of a report: volumes by id, and findings. Owns the tree and the index of the tree's
+ * volumes; reads neither the host nor the API server.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -80,6 +80,13 @@ struct json *inspect_volume_known(const struct inspect_report *r, const char *id
 	while (l && !str_eq(json_str(((struct volume_link *)l)->volume, "id"), id))
 		l = hash_table_next(l);
 	return l ? ((struct volume_link *)l)->volume : NULL;
+}
+
+bool inspect_wants(const struct inspect_options *o, const char *volume_id)
+{
+	if (o->volume_id)
+		return str_eq(o->volume_id, volume_id);
+	return !o->resolved || strs_has(&o->volumes, volume_id);
 }
 
 void inspect_finding(struct inspect_report *r, const char *object, const char *next,

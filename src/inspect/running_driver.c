@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the driver that runs here and the flags it was started with, from the command lines of
- * processes. Keeps nothing, and does not read environments, which may have secrets.
+ * Finds the running driver and its flags, from the command lines of processes. Stateless. Does not
+ * read environments, which may contain secrets.
  */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/file.h"
 #include "common/mem.h"
@@ -13,9 +14,13 @@
 
 #define COMMAND_LINE_MAX (128 * 1024)
 #define COMM_MAX 64
-#define PROGRAM "snap-csi-plugin" /* as long as the kernel keeps names */
+#define STATUS_MAX (16 * 1024)
+#define PROGRAM "snap-csi-plugin" /* 15 characters, the length to which the kernel cuts names */
 
-/* Is it the driver's command line, and not that of a command of it (inspect, host, --probe)? */
+/*
+ * Returns true if it is the driver's command line, and not that of one of its commands (inspect,
+ * host, --probe).
+ */
 static bool running_is_driver(const char *line, size_t n)
 {
 	const char *name = strrchr(line, '/');
@@ -31,7 +36,10 @@ static bool running_is_driver(const char *line, size_t n)
 	return true;
 }
 
-/* Its arguments without its name; false: the process is no driver, or has ended. */
+/*
+ * Reads the process's arguments without its name. Returns false if the process is not a driver, or
+ * has ended.
+ */
 static bool arguments_of(const char *proc_root, const char *pid, struct strs *ret)
 {
 	char *path AUTO(free) = xasprintf("%s/%s/cmdline", proc_root, pid);
@@ -47,8 +55,9 @@ static bool arguments_of(const char *proc_root, const char *pid, struct strs *re
 }
 
 /*
- * Another program, by the name that the kernel has of it. A command line is read out of the
- * process's memory, which a fault on a hung mount may hold for ever.
+ * Returns true if it is another program, by the kernel's name for it. This check comes first,
+ * because reading a command line accesses the process's memory, which may block permanently if a
+ * page is on a hung mount.
  */
 static bool is_named_otherwise(const char *proc_root, const char *pid)
 {
@@ -57,6 +66,25 @@ static bool is_named_otherwise(const char *proc_root, const char *pid)
 	struct err ignored = ERR_INIT;
 
 	return file_read_line(path, COMM_MAX, &comm, &ignored) == 0 && !str_eq(comm, PROGRAM);
+}
+
+/*
+ * Returns true if the process may be trusted, because any user may start a program of this name
+ * with any flags. The real user id decides, because the others may be those of a setuid program.
+ * Returns false if the user is not known.
+ */
+static bool is_trusted(const char *proc_root, const char *pid)
+{
+	char *path AUTO(free) = xasprintf("%s/%s/status", proc_root, pid);
+	char *text AUTO(free) = NULL;
+	struct err ignored = ERR_INIT;
+	const char *line;
+	uid_t user;
+
+	if (file_read(path, STATUS_MAX, &text, NULL, &ignored))
+		return false;
+	line = strstr(text, "\nUid:");
+	return line && sscanf(line, " Uid: %u", &user) == 1 && (!user || user == geteuid());
 }
 
 static char *mounts_of(const char *proc_root, const char *pid)
@@ -69,8 +97,8 @@ static char *mounts_of(const char *proc_root, const char *pid)
 }
 
 /*
- * Chooses the only driver; `mounts`: of those with this mount namespace (a node's pod may see the
- * host's processes, and a controller among them). *ret is 0 when there is none.
+ * Chooses the only driver. `mounts`: only among processes in this mount namespace, because a node's
+ * pod may see the host's processes, including a controller. *ret is 0 if none runs.
  */
 static int running_choose(const char *proc_root, const struct strs *names, const char *mounts,
                           struct strs *words, pid_t *ret, struct err *err)
@@ -81,6 +109,7 @@ static int running_choose(const char *proc_root, const struct strs *names, const
 
 		if (!isdigit((unsigned char)*names->v[i]) ||
 		    is_named_otherwise(proc_root, names->v[i]) ||
+		    !is_trusted(proc_root, names->v[i]) ||
 		    !arguments_of(proc_root, names->v[i], &args))
 			continue;
 		others = mounts_of(proc_root, names->v[i]);
@@ -99,7 +128,7 @@ static int running_choose(const char *proc_root, const struct strs *names, const
 	return 0;
 }
 
-/* One that is not the first process of the container. */
+/* Searches for a driver that is not the first process of the container. */
 static int running_search(const char *proc_root, struct strs *words, pid_t *ret, struct err *err)
 {
 	struct strs names AUTO(strs_clear) = STRS_INIT;
@@ -124,7 +153,7 @@ int inspect_running_driver(const char *proc_root, pid_t pid, struct strs *words,
 		return 0;
 	}
 	if (pid)
-		return err_set(err, ERR_NOT_FOUND, "process %d is no snap-csi-plugin that serves",
+		return err_set(err, ERR_NOT_FOUND, "process %d is not a serving snap-csi-plugin",
 		               (int)pid);
 	return running_search(proc_root, words, ret, err);
 }

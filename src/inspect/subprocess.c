@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The child writes its exit status into a pipe; the parent does not wait for a child that does not
- * end after that. The child is killed when its parent ends. _Fork() instead of spawn.h, because the
- * child is this program and needs the caller's memory; there are no threads and no gRPC yet, so it
- * is safe.
+ * The child writes its exit status to a pipe; after that, the parent does not wait for a child that
+ * does not end. The child is killed when its parent ends. This file uses _Fork() instead of
+ * spawn.h, because the child is this program and needs the caller's memory. This is safe, because
+ * there are no threads and no gRPC yet.
  */
 #include "inspect/subprocess.h"
 
@@ -26,14 +26,14 @@ static _Noreturn void subprocess_child(int (*fn)(int argc, char *const argv[]), 
 	unsigned char status = (unsigned char)fn(argc, argv);
 
 	fflush(NULL);
-	/* A thread that hangs would keep them open, and their readers waiting for the end. */
+	/* A hung thread would keep these files open, and their readers would wait for the end. */
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		close(fd);
 	IGNORE_RESULT(write(out, &status, 1));
 	_exit(status);
 }
 
-/* A child that does not end is left to the process that takes orphans. */
+/* A child that does not end is left to the process that adopts orphans. */
 static void subprocess_reap(pid_t pid)
 {
 	for (int i = 0; i < REAP_MS && waitpid(pid, NULL, WNOHANG) == 0; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The headers of ustar, as POSIX has them: fields of octal digits. Knows no directories, links or
+ * Writes the headers of ustar, as in POSIX, whose fields are octal digits. No directories, links or
  * owners.
  */
 #include "inspect/tar.h"
@@ -25,7 +25,7 @@ static int tar_write(const struct tar *t, const void *bytes, size_t n, struct er
 	return file_write_all(t->fd, "the archive", bytes, n, err);
 }
 
-/* All but the last character are digits. */
+/* Writes digits to all characters of the field except the last. */
 static void set_octal(char *field, size_t n, unsigned long long value)
 {
 	char text[24];
@@ -34,7 +34,10 @@ static void set_octal(char *field, size_t n, unsigned long long value)
 	memcpy(field, text, n);
 }
 
-/* The sum of all bytes, its own field taken as spaces; it ends with a NUL and a space. */
+/*
+ * Writes the sum of all bytes, in which the sum's own field counts as spaces. The field ends with a
+ * NUL and a space.
+ */
 static void set_sum(struct header *h)
 {
 	const unsigned char *at = (const unsigned char *)h;

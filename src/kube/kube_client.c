@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client's life.
+ * Creates and destroys the client.
  *
  * Callers block in their own thread; the HTTP engine's thread does the I/O. No I/O happens under
- * the `lock` in struct kube. What a request looks like is in kube_request.c, requests with their
- * retries in kube_exchange.c, the verbs in kube_object.c and kube_list.c, watching in kube_watch.c,
- * kube_wait.c and kube_waits.c.
+ * the `lock` in struct kube. Paths and headers of requests are in kube_request.c, requests with
+ * their retries in kube_exchange.c, the verbs in kube_object.c and kube_list.c, watching in
+ * kube_watch.c, kube_wait.c and kube_waits.c.
  */
 #include "kube/kube_priv.h"
+#include "kube/kube_version.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@
 static void endpoint_changed(void *arg, const struct http_endpoint *endpoint)
 {
 	struct kube *k = arg;
-	if (k->http) /* else start_engine() is about to use this endpoint */
+	if (k->http) /* otherwise start_engine() is about to use this endpoint */
 		http_set_endpoint(k->http, endpoint);
 }
 
@@ -56,6 +57,7 @@ static struct kube *kube_destroy(struct kube *k)
 {
 	http_free(k->http);
 	kube_watches_free(k);
+	kube_versions_free(k);
 	kube_config_free(k->config);
 	kube_limiter_destroy(&k->limiter);
 	kube_indeterminate_destroy(&k->indeterminate);
@@ -131,7 +133,9 @@ void kube_enter(struct kube *k)
 void kube_leave(struct kube *k)
 {
 	WITH_LOCK(&k->lock);
-	/* Nobody but kube_free() waits for it: those who sleep before a retry stay asleep. */
+	/*
+	 * Only kube_free() waits for this wake-up; threads that sleep before a retry stay asleep.
+	 */
 	if (--k->users == 0)
 		wait_queue_wake(&k->changed);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The scanner walks {"type":..,"object":{..,"metadata":{..}}}, or {"metadata":{..},"items":[..]},
- * member by member, in any order. It skips a value that it does not need by counting brackets
- * outside of strings. A name, a uid and a resourceVersion never contain escapes; a string with an
- * escape matches no name that somebody waits for. No allocation, no state.
+ * member by member, in any order. It skips unneeded values by counting brackets outside of strings.
+ * A name, a uid and a resourceVersion never contain escapes, so a string with an escape matches no
+ * awaited name. No allocation, stateless.
  */
 #include "kube/kube_event.h"
 
@@ -31,7 +31,7 @@ static bool scan_char(struct cursor *c, char wanted)
 	return true;
 }
 
-/* True when the quote stands behind an odd number of backslashes. */
+/* Returns true if an odd number of backslashes precedes the quote. */
 static bool is_escaped(const char *start, const char *quote)
 {
 	size_t n = 0;
@@ -96,8 +96,8 @@ static bool event_skip_value(struct cursor *c)
 }
 
 /*
- * Takes the next member's name; the cursor is then at its value. False at the end of the object
- * (*ok) or when something else than a member follows (!*ok).
+ * Reads the next member's name and moves the cursor to its value. Returns false at the end of the
+ * object (*ok), or if anything other than a member follows (!*ok).
  */
 static bool next_member(struct cursor *c, bool *first, struct line_span *name, bool *ok)
 {
@@ -156,7 +156,7 @@ static bool event_scan_object(struct cursor *c, struct kube_event *e)
 	if (!scan_char(c, '{'))
 		return false;
 	while (next_member(c, &first, &name, &ok)) {
-		/* The Status of an ERROR event has metadata that is null or empty. */
+		/* The Status of an ERROR event has metadata that are null or empty. */
 		bool into = line_span_eq(name, "metadata") && (skip_space(c), c->at < c->end) &&
 		            *c->at == '{';
 		if (into ? !event_scan_metadata(c, e) : !event_skip_value(c))
@@ -257,7 +257,7 @@ void kube_blank_unread(char *object, size_t n)
 
 /* ---- pages of a list ---- */
 
-/* The value of a member, where it begins with `open`; otherwise only null is state. */
+/* Reads the value of a member if it begins with `open`; otherwise accepts only null. */
 static bool event_scan_value_of(struct cursor *c, char open, char close, struct line_span *ret)
 {
 	static const char null[] = "null";
@@ -302,7 +302,7 @@ bool kube_page_scan(const char *body, size_t n, const char *kind, struct kube_pa
 	skip_space(&c);
 	if (!ok || c.at != c.end || !page.items.at || !is_list_of(list, kind))
 		return false;
-	if (page.items.n > 0) { /* without its brackets */
+	if (page.items.n > 0) { /* remove the brackets */
 		page.items.at++;
 		page.items.n -= 2;
 	}

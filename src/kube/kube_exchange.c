@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request with its retries, on the caller's thread, which sleeps between them. Its deadline,
- * its cancellation and kube_free() end the sleep. No state of its own.
+ * Sends one request with its retries, on the caller's thread, which sleeps between the attempts.
+ * The deadline, its cancellation and kube_free() end the sleep. Stateless.
  */
 #include "kube/kube_event.h"
 #include "kube/kube_priv.h"
+#include "kube/kube_version.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,16 @@
 #include "common/metric.h"
 #include "common/thread.h"
 
-/* Sleeps until `at`, the end of d, its cancellation, or kube_free(). */
+#define NS_PER_S INT64_C(1000000000)
+
+int64_t kube_server_time(struct kube *k)
+{
+	int64_t ahead = atomic_load(&k->server_ahead);
+
+	return ahead ? ahead + monotonic_ns() / NS_PER_S : 0;
+}
+
+/* Sleeps until `at`, the end or cancellation of d, or kube_free(). */
 static int sleep_until(struct kube *k, int64_t at, struct deadline d, struct err *err,
                        const char *what)
 {
@@ -33,7 +43,16 @@ static int sleep_until(struct kube *k, int64_t at, struct deadline d, struct err
 	return deadline_check(d, err, what);
 }
 
-/* The HTTP status, or what came instead of an answer. */
+/* Returns when the served versions of the kind have been read, or at d. */
+static void wait_for_version(struct kube *k, const struct kube_kind *kind, struct deadline d)
+{
+	WITH_LOCK(&k->lock);
+	while (!k->stopping && kube_version_is_reading(k, kind) &&
+	       wait_queue_wait(&k->changed, &k->lock, d))
+		;
+}
+
+/* Returns the HTTP status, or a word for the missing answer. */
 static const char *answer_word(const struct http_result *r, char buf[16])
 {
 	static const char *const ends[] = {
@@ -72,25 +91,54 @@ static bool changes(const struct kube_operation *op)
 	return !str_eq(op->method, "GET");
 }
 
-static void attempt(struct kube *k, const struct kube_operation *op, const char *path,
+/*
+ * Returns the path with its query, malloc'ed, and sets *ret_body to the body, malloc'ed, or NULL.
+ */
+static char *operation_path(struct kube *k, const struct kube_operation *op, char **ret_body)
+{
+	const struct kube_target *t = &op->target;
+	char version[KUBE_VERSION_MAX];
+	char *group_version AUTO(free) = NULL, *path AUTO(free) = NULL;
+
+	kube_version(k, t->kind, version);
+	group_version = str_empty(t->kind->group) ? xstrdup(version)
+	                                          : xasprintf("%s/%s", t->kind->group, version);
+	if (op->object) {
+		json_set_str(op->object, "apiVersion", group_version);
+		json_set_str(op->object, "kind", t->kind->kind);
+	}
+	*ret_body = op->object ? json_print(op->object) : xstrdup_or_null(op->body);
+	if (op->path)
+		path = xstrdup(op->path);
+	else if (op->schema)
+		path = kube_version_document(t->kind, version);
+	else
+		path = kube_path(t->kind, version, t->ns, t->name);
+	return xasprintf("%s%s", path, op->query ? op->query : "");
+}
+
+static void attempt(struct kube *k, const struct kube_operation *op,
                     const struct kube_access *access, bool patient, struct deadline d,
                     struct http_result *ret)
 {
+	char *body AUTO(free) = NULL;
+	char *path AUTO(free) = operation_path(k, op, &body);
 	struct http_request q = kube_request(k, access, op->method, path);
 	int64_t since = monotonic_ns();
 
 	q.deadline_at = kube_attempt_end(k);
 	q.patient = patient;
 	q.content_type = op->content_type;
-	q.body = op->body;
-	q.body_n = op->body ? strlen(op->body) : 0;
+	q.body = body;
+	q.body_n = body ? strlen(body) : 0;
 	http_do(k->http, &q, d, ret);
 	kube_count(op->target.verb, op->target.kind, since, ret);
 }
 
 /*
- * May the server go on with the request although nobody waits for it any more? What the API server
- * itself refuses is over; of a 5xx it does not know what has become of it in etcd.
+ * Returns true if the server may still execute the request although the client no longer waits for
+ * it. A request that the API server itself has refused is finished; after a 5xx the server does not
+ * know the request's effect in etcd.
  */
 static bool is_unanswered(const struct http_result *r)
 {
@@ -104,28 +152,34 @@ static bool is_unanswered(const struct http_result *r)
 }
 
 /*
- * A server that hangs and one whose webhooks take their time look alike: the first attempt is given
- * up soon, and the next one, over a fresh connection, perhaps to another server, waits for longer.
+ * Because a server that hangs and a server whose webhooks are slow look alike, the first attempt
+ * has a short timeout. The next attempt uses a fresh connection, perhaps to another server, and a
+ * longer timeout.
  */
-static void exchange_send(struct kube *k, struct kube_operation *op, const char *path, bool refused,
+static void exchange_send(struct kube *k, struct kube_operation *op, bool refused,
                           struct deadline d, struct http_result *ret)
 {
 	struct kube_access *access = kube_config_get(k->config, refused);
 	int64_t at = monotonic_ns();
 	bool unanswered;
-	attempt(k, op, path, access, changes(op) && (op->again || op->unanswered_at), d, ret);
+	attempt(k, op, access, changes(op) && (op->again || op->unanswered_at), d, ret);
 	unanswered = is_unanswered(ret);
-	/* What its caller has cancelled says nothing of the server. */
+	/* A request cancelled by its caller proves nothing about the server. */
 	if (ret->end == HTTP_ANSWERED || (unanswered && ret->end != HTTP_CANCELLED))
 		kube_indeterminate_response(&k->indeterminate, !unanswered, monotonic_ns());
 	if (changes(op) && unanswered)
 		op->unanswered_at = ret->sent_at ? ret->sent_at : at;
 	if (ret->end == HTTP_ANSWERED)
 		atomic_store(&k->answered_at, monotonic_ns());
+	if (ret->date)
+		atomic_store(&k->server_ahead, ret->date - monotonic_ns() / NS_PER_S);
 	kube_config_put(k->config, access);
 }
 
-/* How much a result says; least of all that there was no time to send the request. */
+/*
+ * Returns how informative a result is. The least informative one is that time ran out before the
+ * request was sent.
+ */
 static int worth(const struct http_result *r)
 {
 	if (r->end != HTTP_DEADLINE)
@@ -134,8 +188,8 @@ static int worth(const struct http_result *r)
 }
 
 /*
- * When the deadline ends a later attempt, the result before it may say more; but its code proves
- * nothing then.
+ * If the deadline ends a later attempt, the previous result may be more informative; it is then
+ * reported, but its code proves nothing.
  */
 static void keep_the_better_reason(struct kube_operation *op, struct http_result *result,
                                    struct http_result *before)
@@ -155,17 +209,13 @@ static void log_retry(struct kube *k, const struct kube_operation *op,
 	struct err err = ERR_INIT;
 
 	(void)kube_target_failed(k, &op->target, result, &err);
-	log_limited(LOG_WARNING, 10, "%s; trying again in %d.%d s", err.msg, pause_ms / 1000,
+	log_limited(LOG_WARNING, 10, "%s; retrying in %d.%d s", err.msg, pause_ms / 1000,
 	            pause_ms % 1000 / 100);
 }
 
 int kube_exchange(struct kube *k, struct kube_operation *op, struct deadline d,
                   struct http_result *ret, struct err *err)
 {
-	char *object AUTO(free) =
-		op->path ? xstrdup(op->path)
-			 : kube_path(op->target.kind, op->target.ns, op->target.name);
-	char *path AUTO(free) = xasprintf("%s%s", object, op->query ? op->query : "");
 	struct http_result before = { .end = HTTP_DEADLINE };
 	bool refused = false, asked_again = false;
 	char text[512];
@@ -178,13 +228,14 @@ int kube_exchange(struct kube *k, struct kube_operation *op, struct deadline d,
 		int64_t at;
 		if (kube_limiter_wait(&k->limiter, d, err))
 			break;
-		exchange_send(k, op, path, refused, d, ret);
+		exchange_send(k, op, refused, d, ret);
+		kube_version_read(k, op->target.kind, ret);
 		pause_ms = kube_retry_ms(op->method, ret, n);
 		if (ret->end == HTTP_ANSWERED && ret->status == 401 && !refused) {
 			refused = true;
 			pause_ms = 0;
 		}
-		/* A refused request has done nothing, so this is safe for every method. */
+		/* A refused request has changed nothing, so this is safe for every method. */
 		mistaken = pause_ms < 0 && !asked_again && kube_status_may_be_mistaken(ret);
 		if (mistaken)
 			pause_ms = k->tuning.mistake_ms + kube_asked_ms(ret);
@@ -205,6 +256,7 @@ int kube_exchange(struct kube *k, struct kube_operation *op, struct deadline d,
 			log_retry(k, op, ret, pause_ms);
 		if (pause_ms > 0 && sleep_until(k, at, d, err, text))
 			break;
+		wait_for_version(k, op->target.kind, d);
 	}
 	if (err->code == ERR_DEADLINE && worth(&before) > 0) {
 		err_clear(err);
@@ -241,7 +293,8 @@ int kube_parse_answer(const struct kube_operation *op, const struct http_result 
 	               err) == 0)
 		return 0;
 	/*
-	 * The server may have acted: an answer that cannot be read must not become a final code.
+	 * The server may have executed the request, so an unreadable answer must not become a final
+	 * code.
 	 */
 	err_recode(err, ERR_UNAVAILABLE);
 	return err_wrap(err, "%s: the API server's answer", op->target.verb);

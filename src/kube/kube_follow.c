@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Following a collection: the caller's side. The watch decides which events it gets, and when
- * (kube_watch.c, kube_watch_all.c). Owns nothing: a struct kube_follow lives and ends with its
- * watch.
+ * The caller's side of a follower. The watch decides which events the follower receives, and when
+ * (kube_watch.c, kube_watch_all.c). Owns nothing, because a struct kube_follow lives and ends with
+ * its watch.
  */
 #include "kube/kube_follow.h"
 

@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Following every object of a collection: events in the order in which the API server sends them,
- * from the one watch that the collection has (kube.h). For a caller that keeps a few bytes per
+ * Follows every object of a collection: passes events in the order in which the API server sends
+ * them, from the collection's single watch (kube.h). Meant for a caller that keeps a few bytes per
  * object.
  *
  * fn is called on the HTTP engine's thread, one call after the other, without locks. It must not
- * block. It is called before the waits for the same object are notified. The text of an object is
- * JSON that was not parsed, and only valid during the call.
+ * block. It is called before the waits for the same object are notified. `text` is the unparsed
+ * JSON of the object, and valid only during the call.
  */
 #pragma once
 
 #include "kube/kube.h"
 
 enum kube_follow_event {
-	/*
-	 * Earlier events are void. The list of all objects, and every later change, follow.
-	 */
+	/* Earlier events are void. The list of all objects follows, then every later change. */
 	KUBE_FOLLOW_BEGIN,
-	KUBE_FOLLOW_LISTED,   /* an object that exists already, in any order; may be repeated */
+	KUBE_FOLLOW_LISTED,   /* an existing object, in any order; may be repeated */
 	KUBE_FOLLOW_COMPLETE, /* the list is complete: changes follow, as they happen */
 	KUBE_FOLLOW_CHANGED,  /* an object that is new or has changed */
-	/* The last state of a deleted object; also possible before KUBE_FOLLOW_COMPLETE. */
+	/* The last state of a deleted object; may also come before KUBE_FOLLOW_COMPLETE. */
 	KUBE_FOLLOW_DELETED,
 	/*
-	 * Listing or watching is refused: the text is the reason. It is tried again after a pause,
-	 * which begins with KUBE_FOLLOW_BEGIN.
+	 * Listing or watching was refused; `text` is the reason. The watch retries after a pause;
+	 * the retry begins with KUBE_FOLLOW_BEGIN.
 	 */
 	KUBE_FOLLOW_REFUSED,
 };
@@ -32,13 +30,13 @@ typedef void kube_follow_fn(void *arg, enum kube_follow_event event, const char 
 
 struct kube_follow;
 /*
- * Begins at once and goes on until kube_free(); fn is not called any more when that has returned.
- * One follower per collection, and before anybody waits for an object of it.
+ * Starts a follower, which runs until kube_free(); fn is not called after kube_free() has returned.
+ * A collection may have only one follower, started before the first wait for one of its objects.
  */
 struct kube_follow *kube_follow(struct kube *k, const struct kube_kind *kind, const char *ns,
                                 kube_follow_fn *fn, void *arg);
 /*
- * How long no stream has been open, in ms; 0: a stream is open. Sets `why` to the reason, "" when
- * it is not known.
+ * Returns for how long no stream has been open, in ms; 0 if a stream is open. Sets `why` to the
+ * reason, "" if not known.
  */
 int64_t kube_follow_closed_ms(struct kube_follow *f, char why[KUBE_WATCH_ERROR_MAX]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An array that is looked through from its beginning: it is empty unless the API server does not
- * answer, and it is only asked about objects that are not there.
+ * Keeps the writes in an array that is searched linearly. The array is empty unless the API server
+ * does not answer, and is searched only for absent objects.
  */
 #include "kube/kube_indeterminate.h"
 
@@ -24,7 +24,7 @@ void kube_indeterminate_destroy(struct kube_indeterminate *d)
 	free(d->v);
 }
 
-/* Two objects of one hash are indeterminate together, which is harmless. */
+/* If two objects have the same hash, both are indeterminate together, which is harmless. */
 static uint64_t object_hash(const struct kube_kind *kind, const char *ns, const char *name)
 {
 	static const struct hash_key key;
@@ -51,7 +51,7 @@ void kube_indeterminate_response(struct kube_indeterminate *d, bool answered, in
 	d->unanswered = false;
 }
 
-/* Whether none of them ends because of a gap. */
+/* Returns true if all entries are kept because of a gap. */
 static bool all_stay_locked(const struct kube_indeterminate *d, int64_t now)
 {
 	return in_gap_locked(d, now) || now < d->gap_until;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Indeterminate writes: POSTs and PATCHes that had no answer, which the server may still carry out.
+ * Indeterminate writes are POSTs and PATCHes without an answer, which the server may still execute.
  * A caller that has abandoned such a request does not know when the server executes it, if ever:
- * the request may wait in the server for a webhook or for etcd. Until the write's time is over, an
- * absent object is not known to stay absent.
+ * the request may wait in the server for a webhook or for etcd. Until the write's time limit has
+ * passed, an absent object may still appear.
  *
- * An API server that abandons a request does not withdraw it from an etcd that hangs. etcd executes
- * the request when it continues. A gap in the answers shows this: requests are sent and none is
- * answered. During a gap, and for late_ns after it, no entry expires.
+ * When an API server abandons a request, it does not withdraw the request from a hung etcd; etcd
+ * still executes the request once it recovers. A gap in the answers shows that etcd hangs: requests
+ * are sent and none is answered. During a gap, and for late_ns after it, no entry expires.
  *
  * Memory: 16 bytes for each unanswered write of the last half minute, at most 8,192 entries. If
  * there are more, every object counts as indeterminate. Any thread.
@@ -32,17 +32,18 @@ struct kube_indeterminate {
 	pthread_mutex_t lock;
 	struct kube_indeterminate_write *v; /* in no order */
 	size_t n, room;
-	int64_t all_until; /* until then every object is indeterminate */
-	int64_t late_ns;   /* how long after a gap; a silence of twice the length is a gap */
+	int64_t all_until; /* until this time every object counts as indeterminate; monotonic ns */
+	/* no entry expires for this long after a gap, a silence of 2 * late_ns */
+	int64_t late_ns;
 	int64_t answered_at, gap_until;
-	bool unanswered; /* a request, since answered_at */
+	bool unanswered; /* a request sent after answered_at has had no answer */
 };
 
 void kube_indeterminate_init(struct kube_indeterminate *d, int late_ms);
 void kube_indeterminate_destroy(struct kube_indeterminate *d);
-/* A request was answered, or had no answer. Times are monotonic ns. */
+/* Records that a request was, or was not, answered. Times are monotonic ns. */
 void kube_indeterminate_response(struct kube_indeterminate *d, bool answered, int64_t now);
-/* The server may execute a write of the object before `until`. */
+/* Records that the server may execute a write of the object before `until`. */
 void kube_indeterminate_add(struct kube_indeterminate *d, const struct kube_kind *kind,
                             const char *ns, const char *name, int64_t now, int64_t until);
 bool kube_indeterminate_has(struct kube_indeterminate *d, const struct kube_kind *kind,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The request limiter; kube_limiter.h has the rules. `lock` guards the bucket and the queues; it is
- * held for a few steps only, and never while anybody sleeps.
+ * held for a few steps only, and never while a thread sleeps.
  */
 #include "kube/kube_limiter.h"
 
@@ -11,7 +11,7 @@
 #include "common/metric.h"
 #include "common/thread.h"
 
-/* The thread's work. Its number 0: each request is a work of its own. */
+/* The thread's operation. Number 0: each request is an operation of its own. */
 static _Thread_local struct {
 	unsigned kind;
 	uint64_t began;
@@ -53,7 +53,10 @@ static void put_behind_locked(struct kube_limiter *l, struct kube_turn *before, 
 	*(t->after ? &t->after->before : &l->last[t->kind]) = t;
 }
 
-/* New work goes to the end; the next request of work that has begun mostly to the front. */
+/*
+ * New operations go to the end of the queue; the next request of an earlier operation usually goes
+ * to the front.
+ */
 static void enqueue_locked(struct kube_limiter *l, struct kube_turn *t)
 {
 	struct kube_turn *before = l->last[t->kind];
@@ -96,7 +99,7 @@ static bool limiter_consume_token_locked(struct kube_limiter *l, int64_t now)
 		l->tokens = l->burst;
 	if (!l->at || now > l->at)
 		l->at = now;
-	/* A billionth less is a rounding error of a sum of times. */
+	/* A difference of a billionth is a rounding error from adding times. */
 	if (l->tokens < 1 - 1e-9)
 		return false;
 	l->tokens -= 1;
@@ -139,7 +142,10 @@ static void limiter_leave_locked(struct kube_limiter *l, struct kube_turn *t)
 		dequeue_locked(l, t);
 	if (l->keeper == t)
 		l->keeper = NULL;
-	/* Also when another was called to be the keeper, and this one goes before it has woken. */
+	/*
+	 * Needed even if another thread was chosen as keeper, because this thread may leave before
+	 * the keeper has woken.
+	 */
 	next = l->keeper ? NULL : next_locked(l);
 	if (next)
 		wait_queue_wake(&next->called);
@@ -165,7 +171,10 @@ void kube_limiter_leave(struct kube_limiter *l, struct kube_turn *t)
 
 /* ---- waiting ---- */
 
-/* When the thread of this turn has to wake by itself. Hands out turns when nobody else does. */
+/*
+ * Returns when the thread of this turn has to wake without a signal. If no other thread grants
+ * turns, this thread does.
+ */
 static struct deadline limiter_wake_at_locked(struct kube_limiter *l, struct kube_turn *t,
                                               struct deadline d)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists, page by page: one page of objects is in memory at a time, as text, and one object of it as
- * a tree. A token of the server says where the next page starts. A page that is too large is asked
- * for in smaller ones. No state, any thread.
+ * Lists objects page by page. Only one page is in memory at a time, as text, and one of its objects
+ * as a tree. The server's token says where the next page starts. A page that is too large is
+ * requested again with a smaller limit. Stateless; any thread.
  */
 #include "kube/kube_priv.h"
 
@@ -13,20 +13,22 @@
 #include "kube/kube_event.h"
 
 #define RESTARTS_MAX 5
-#define SMALLER 4 /* a page that was too large is asked for with so many times fewer objects */
-#define METADATA_MAX (64 * 1024) /* of a page; it is parsed as a whole */
+/* after a page that was too large, the limit is divided by this number */
+#define SMALLER 4
+#define METADATA_MAX (64 * 1024) /* metadata of a page, which are parsed as a whole */
 
 struct listing {
 	struct kube *k;
 	struct kube_operation op;
-	const char *label_selector;
+	const char *label_selector, *field_selector;
 	int (*fn)(void *arg, const struct json *item, struct err *err);
 	void *arg;
-	char *token;   /* where the next page starts; "" at the beginning and at the end */
+	char *token;   /* token of the next page; "" at the beginning and at the end */
 	int limit;     /* objects per page */
-	bool one_page; /* its caller keeps the token: kube_list_page() */
+	bool one_page; /* the caller keeps the token: kube_list_page() */
+	bool cached;   /* the API server's cache may answer: kube_list_cached() */
 	unsigned restarts;
-	size_t bytes; /* of all pages */
+	size_t bytes; /* sum of all pages */
 };
 
 static char *list_query(const struct listing *l)
@@ -37,9 +39,15 @@ static char *list_query(const struct listing *l)
 		str_add(&query, "&labelSelector=");
 		kube_path_encode(&query, l->label_selector);
 	}
+	if (!str_empty(l->field_selector)) {
+		str_add(&query, "&fieldSelector=");
+		kube_path_encode(&query, l->field_selector);
+	}
 	if (!str_empty(l->token)) {
 		str_add(&query, "&continue=");
 		kube_path_encode(&query, l->token);
+	} else if (l->cached) {
+		str_add(&query, "&resourceVersion=0");
 	}
 	return str_take(&query);
 }
@@ -50,13 +58,16 @@ static void next_page_at(struct listing *l, const char *token)
 	l->token = xstrdup(token ? token : "");
 }
 
-/* Always -1: what came is no list, which says nothing about what there is. */
+/*
+ * Sets the error for an answer that is not a list, and so proves nothing about the existing
+ * objects. Returns -1.
+ */
 static int unusable(const struct listing *l, const char *why, struct err *err)
 {
 	char text[512];
 	return err_set(err, ERR_UNAVAILABLE,
-	               "list %s: the API server's answer is no list: %s; is there a proxy in "
-	               "between?",
+	               "list %s: the API server's answer is not a list: %s; check for a proxy in "
+	               "between",
 	               kube_target_text(&l->op.target, text), why);
 }
 
@@ -78,10 +89,13 @@ static int hand_out(const struct listing *l, struct kube_page *page, struct err 
 		if (stop)
 			return stop;
 	}
-	return rc == KUBE_PAGE_END ? 0 : unusable(l, "an item is no object", err);
+	return rc == KUBE_PAGE_END ? 0 : unusable(l, "an item is not an object", err);
 }
 
-/* Where the next page starts, out of a page's metadata. The first page is as new as the list. */
+/*
+ * Reads the token of the next page from a page's metadata. The first page also has the version of
+ * the list.
+ */
 static int list_parse_token(struct listing *l, struct line_span metadata, struct err *err)
 {
 	struct json *tree AUTO(json_free) = NULL;
@@ -90,14 +104,14 @@ static int list_parse_token(struct listing *l, struct line_span metadata, struct
 		return unusable(l, "its metadata is too large", err);
 	if (metadata.n > 0 && json_parse("metadata", metadata.at, metadata.n, &tree, &malformed))
 		return unusable(l, malformed.msg, err);
-	if (str_empty(l->token))
+	if (str_empty(l->token) && !l->cached)
 		kube_resume_point_compare(l->k, l->op.target.kind, l->op.target.ns, l->op.before,
 		                          json_str(tree, "resourceVersion"));
 	next_page_at(l, json_str(tree, "continue"));
 	return 0;
 }
 
-/* As list_page(). */
+/* Returns like list_page(). */
 static int consume_page(struct listing *l, const struct http_result *r, struct err *err)
 {
 	struct kube_page page;
@@ -113,8 +127,8 @@ static int consume_page(struct listing *l, const struct http_result *r, struct e
 }
 
 /*
- * The server no longer has the snapshot that the token names. It may offer another token, which
- * continues at the next name in a newer snapshot; without one the list starts again.
+ * Handles an expired token, whose snapshot the server has discarded. The server may offer another
+ * token, which continues at the next name in a newer snapshot; otherwise the list starts again.
  */
 static int list_expired(struct listing *l, const struct http_result *r, struct err *err)
 {
@@ -127,7 +141,10 @@ static int list_expired(struct listing *l, const struct http_result *r, struct e
 	return 0;
 }
 
-/* The server says itself that it cannot read the token: nothing else in the request is foreign. */
+/*
+ * Returns true if the server itself reports that it cannot read the token, which is the only part
+ * of the request that comes from a caller.
+ */
 static bool token_is_refused(const struct listing *l, const struct http_result *r)
 {
 	struct json *status AUTO(json_free) = NULL;
@@ -137,7 +154,10 @@ static bool token_is_refused(const struct listing *l, const struct http_result *
 	return status != NULL;
 }
 
-/* 0: there is another page. KUBE_STOP: no more, or no more are wanted. KUBE_NO_SUCH_PAGE. */
+/*
+ * Reads one page. Returns 0 if another page follows, KUBE_STOP after the last page or if fn has
+ * stopped the list, KUBE_NO_SUCH_PAGE, or -1.
+ */
 static int list_page(struct listing *l, struct deadline d, struct err *err)
 {
 	char *query AUTO(free) = list_query(l);
@@ -161,7 +181,7 @@ static int list_page(struct listing *l, struct deadline d, struct err *err)
 	return consume_page(l, &r, err);
 }
 
-/* KUBE_STOP, KUBE_NO_SUCH_PAGE or -1. */
+/* Returns KUBE_STOP, KUBE_NO_SUCH_PAGE or -1. */
 static int list_pages(struct listing *l, struct deadline d, struct err *err)
 {
 	int rc;
@@ -175,6 +195,16 @@ static int list_pages(struct listing *l, struct deadline d, struct err *err)
 	return rc;
 }
 
+static int list_all(struct listing *l, struct deadline d, struct err *err)
+{
+	int rc;
+	l->token = xstrdup("");
+	l->limit = l->k->tuning.page;
+	rc = list_pages(l, d, err);
+	free(l->token);
+	return rc < 0 ? -1 : 0;
+}
+
 int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
               const char *label_selector,
               int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,
@@ -185,12 +215,37 @@ int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
 		             .op = { .target = { .kind = kind, .ns = ns } },
 		             .label_selector = label_selector,
 		             .fn = fn,
+		             .arg = arg };
+	return list_all(&l, d, err);
+}
+
+int kube_list_cached(struct kube *k, const struct kube_kind *kind, const char *ns,
+                     const char *label_selector,
+                     int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,
+                     struct deadline d, struct err *err)
+{
+	KUBE_CALL(k);
+	struct listing l = { .k = k,
+		             .op = { .target = { .kind = kind, .ns = ns } },
+		             .label_selector = label_selector,
+		             .fn = fn,
 		             .arg = arg,
-		             .token = xstrdup(""),
-		             .limit = k->tuning.page };
-	int rc = list_pages(&l, d, err);
-	free(l.token);
-	return rc < 0 ? -1 : 0;
+		             .cached = true };
+	return list_all(&l, d, err);
+}
+
+int kube_list_fields(struct kube *k, const struct kube_kind *kind, const char *ns,
+                     const char *field_selector,
+                     int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,
+                     struct deadline d, struct err *err)
+{
+	KUBE_CALL(k);
+	struct listing l = { .k = k,
+		             .op = { .target = { .kind = kind, .ns = ns } },
+		             .field_selector = field_selector,
+		             .fn = fn,
+		             .arg = arg };
+	return list_all(&l, d, err);
 }
 
 int kube_list_page(struct kube *k, const struct kube_kind *kind, const char *ns, int limit,

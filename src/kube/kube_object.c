@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The verbs on one object: get, create, patch, delete. Each is one operation; here its conditions
- * (no such object, exists already) are told apart from errors. No state, any thread.
+ * The verbs on one object: get, create, patch, delete. Each verb is one operation. This file
+ * distinguishes conditions (no such object, already exists) from errors. Stateless; any thread.
  */
 #include "kube/kube_priv.h"
 
@@ -11,8 +11,8 @@
 #include "common/mem.h"
 
 /*
- * Is the answer the object that was asked for? What came instead (another object, a list, null)
- * says nothing about this one.
+ * Checks that the answer is the requested object. Any other answer (another object, a list, null)
+ * proves nothing about the requested object.
  */
 static int check_object(const struct kube_operation *op, const char *name,
                         const struct json *object, struct err *err)
@@ -21,12 +21,12 @@ static int check_object(const struct kube_operation *op, const char *name,
 	if (kube_is_object(&op->target, name, object))
 		return 0;
 	return err_set(err, ERR_UNAVAILABLE,
-	               "%s %s: the API server's answer is not this object; is there a proxy in "
-	               "between?",
+	               "%s %s: the API server's answer is not this object; check for a proxy in "
+	               "between",
 	               op->target.verb, kube_target_text(&op->target, text));
 }
 
-/* The object of a successful answer; ret may be NULL. */
+/* Parses the object of a successful answer; `ret` may be NULL. */
 static int parse_object(struct kube *k, const struct kube_operation *op, const char *name,
                         const struct http_result *r, struct json **ret, struct err *err)
 {
@@ -41,8 +41,8 @@ static int parse_object(struct kube *k, const struct kube_operation *op, const c
 }
 
 /*
- * One operation on one object: 0 and the answer (ret may be NULL), or `condition` when `is_met`
- * says that this is what the answer means.
+ * Executes one operation on one object. Returns 0 with the answer in *ret (`ret` may be NULL), or
+ * `condition` if `is_met` recognises it in the answer.
  */
 static int object_operate(struct kube *k, struct kube_operation *op, const char *name,
                           struct deadline d,
@@ -85,7 +85,10 @@ int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const
 int kube_get_cached(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name,
                     struct deadline d, struct json **ret, struct err *err)
 {
-	/* Version 0 asks for whatever is at hand; none at all, for the newest. */
+	/*
+	 * resourceVersion=0 requests any cached version; without the parameter the server returns
+	 * the newest version.
+	 */
 	return get(k, kind, ns, name, "?resourceVersion=0", d, ret, err);
 }
 
@@ -96,19 +99,22 @@ static bool already_exists(const struct kube_target *t, const struct http_result
 	       kube_status_reason_is(r, "AlreadyExists");
 }
 
-/* What the server is told of our patience: "30s". It does not go on with a request beyond that. */
+/*
+ * Returns the timeout that is sent to the server ("30s"). The server does not continue a request
+ * after this time.
+ */
 static int patience_s(const struct kube *k)
 {
 	return (k->tuning.attempt_ms + 999) / 1000;
 }
 
-/* How long a request may be carried out that was sent at that time and had no answer. */
+/* Returns until when an unanswered request that was sent at `sent_at` may still be executed. */
 static int64_t late_until(const struct kube *k, int64_t sent_at)
 {
 	return sent_at + patience_s(k) * INT64_C(1000000000) + k->tuning.late_ms * INT64_C(1000000);
 }
 
-/* No object has such a name: an unanswered PATCH makes no object, so it has an entry of its own. */
+/* Not a valid object name: an unanswered PATCH creates no object, so it has its own entry. */
 static char *change_of(const char *name)
 {
 	return xasprintf("change of %s", name);
@@ -130,23 +136,16 @@ int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, st
                 struct deadline d, struct json **ret, struct err *err)
 {
 	KUBE_CALL(k);
-	char *version AUTO(free) = str_empty(kind->group)
-	                                   ? xstrdup(kind->version)
-	                                   : xasprintf("%s/%s", kind->group, kind->version);
 	char *query AUTO(free) =
 		xasprintf("?fieldManager=%s&timeout=%ds", k->field_manager, patience_s(k));
 	const char *name = json_str(object, "metadata.name");
-	char *body AUTO(free) = NULL;
 	int rc;
 	struct kube_operation op = { .method = "POST",
 		                     .target = { .verb = "create", .kind = kind, .ns = ns },
 		                     .query = query,
 		                     .content_type = "application/json",
+		                     .object = object,
 		                     .before = kube_resume_point_of(k, kind, ns) };
-	json_set_str(object, "apiVersion", version);
-	json_set_str(object, "kind", kind->kind);
-	body = json_print(object);
-	op.body = body;
 	op.again = kube_may_come(k, kind, ns, name);
 	rc = object_operate(k, &op, name, d, already_exists, KUBE_EXISTS, ret, err);
 	if (op.unanswered_at)
@@ -179,8 +178,8 @@ int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, con
 }
 
 /*
- * 0: the object of that name has this uid and version (NULL: any); KUBE_ABSENT; KUBE_REPLACED: it
- * has another uid; KUBE_CHANGED: it has another version.
+ * Reads the object of that name. Returns 0 if it has this uid and version (NULL: any), KUBE_ABSENT,
+ * KUBE_REPLACED if it has another uid, KUBE_CHANGED if it has another version, or -1.
  */
 static int read_for_uid(struct kube *k, const struct kube_operation *op, const char *uid,
                         const char *version, struct deadline d, struct err *err)
@@ -198,8 +197,8 @@ static int read_for_uid(struct kube *k, const struct kube_operation *op, const c
 }
 
 /*
- * A conflict on DELETE comes from a precondition, or is one of the server's that passes by itself.
- * Reading the object tells them apart without a look at the message.
+ * A conflict on DELETE is caused by a precondition, or by a temporary state of the server. A read
+ * of the object distinguishes the two without parsing the message.
  */
 static int delete_conflict(struct kube *k, const struct kube_operation *op, const char *uid,
                            const char *version, const struct http_result *r, struct deadline d,
@@ -209,7 +208,7 @@ static int delete_conflict(struct kube *k, const struct kube_operation *op, cons
 	return rc ? rc : kube_target_failed(k, &op->target, r, err);
 }
 
-/* A Status of success, or the object as it was or is while finalizers hold it. */
+/* Accepts a Status of success, or the object: as it was, or as it is while finalizers hold it. */
 static int check_deleted(const struct kube_operation *op, const struct http_result *r,
                          struct err *err)
 {
@@ -298,8 +297,8 @@ int kube_find_group(struct kube *k, const struct kube_kind *kind, struct deadlin
 	if (!str_eq(json_str(list, "kind"), "APIGroupList") ||
 	    !json_is_array(json_at(list, "groups")))
 		return err_set(err, ERR_UNAVAILABLE,
-		               "the API server's answer is no list of API groups; is there a proxy "
-		               "in between?");
+		               "the API server's answer is not a list of API groups; check for a "
+		               "proxy in between");
 	json_foreach (group, json_at(list, "groups"))
 		if (str_eq(json_str(group, "name"), kind->group))
 			return KUBE_EXISTS;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks the lines as OpenSSL does: text outside a block, and spaces at the end of a line, are
- * ignored. Does not decode the blocks: OpenSSL checks that the bytes are a key, and that the key is
- * the certificate's. No state.
+ * Reads the lines as OpenSSL does: text outside a block, and spaces at the end of a line, are
+ * ignored. The blocks are not decoded here; OpenSSL checks later that the bytes are a key, and that
+ * the key belongs to the certificate. Stateless.
  */
 #include "kube/kube_pem.h"
 
@@ -19,10 +19,13 @@
 struct block {
 	char type[TYPE_MAX + 1]; /* "RSA PRIVATE KEY" */
 	bool encrypted;
-	const char *fault; /* NULL: it is sound */
+	const char *fault; /* NULL: the block is valid */
 };
 
-/* The line at *at, without trailing spaces; moves *at to the next line. False: no line is left. */
+/*
+ * Sets *ret to the line at *at, without trailing spaces, and moves *at to the next line. Returns
+ * false if no line is left.
+ */
 static bool next_line(const char **at, const char **ret, size_t *ret_n)
 {
 	size_t n = strcspn(*at, "\n");
@@ -37,7 +40,7 @@ static bool next_line(const char **at, const char **ret, size_t *ret_n)
 	return true;
 }
 
-/* "-----BEGIN <type>-----" */
+/* Parses "-----BEGIN <type>-----", or the same with another `front`. */
 static bool is_boundary(const char *line, size_t n, const char *front, char type[TYPE_MAX + 1])
 {
 	size_t before = strlen(front), behind = strlen(DASHES);
@@ -63,7 +66,7 @@ static bool says_encrypted(const char *line, size_t n)
 	return str_has_prefix(line, "Proc-Type:") && memmem(line, n, word, strlen(word));
 }
 
-/* Reads lines to the block's end. */
+/* Reads lines to the end of the block. */
 static void pem_read_block(const char **at, struct block *b)
 {
 	const char *line;
@@ -86,7 +89,7 @@ static void pem_read_block(const char **at, struct block *b)
 			b->fault = "is not base64";
 		empty &= headers || !n;
 	}
-	b->fault = "has no end; is the file still being written?";
+	b->fault = "has no end; the file may still be in the process of being written";
 }
 
 static bool is_for(const struct block *b, enum pem_use use)

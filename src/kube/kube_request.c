@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a request to the API server looks like: its path and headers. No state, any thread. */
+/* Formats requests to the API server: path and headers. Stateless; any thread. */
 #include "kube/kube_priv.h"
+#include "kube/kube_version.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -17,13 +18,13 @@ void kube_path_encode(struct str *path, const char *text)
 	}
 }
 
-char *kube_path(const struct kube_kind *kind, const char *ns, const char *name)
+char *kube_path(const struct kube_kind *kind, const char *version, const char *ns, const char *name)
 {
 	struct str path AUTO(str_clear) = STR_INIT(8192);
 	if (str_empty(kind->group))
-		str_addf(&path, "/api/%s", kind->version);
+		str_addf(&path, "/api/%s", version);
 	else
-		str_addf(&path, "/apis/%s/%s", kind->group, kind->version);
+		str_addf(&path, "/apis/%s/%s", kind->group, version);
 	if (ns) {
 		str_add(&path, "/namespaces/");
 		kube_path_encode(&path, ns);
@@ -74,6 +75,9 @@ int kube_target_failed(struct kube *k, const struct kube_target *target,
 {
 	struct kube_access *access = kube_config_get(k->config, false);
 	struct kube_target whole = *target;
+	char version[KUBE_VERSION_MAX], why[KUBE_VERSION_WHY_MAX];
+	whole.version = kube_version(k, target->kind, version);
+	whole.unusable = kube_version_why(k, target->kind, why);
 	whole.server = access->endpoint->url;
 	whole.source = access->source;
 	kube_status_error(&whole, result, err);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The resume point of a watch is the newest resourceVersion that the watch has delivered. This file
- * detects a server that is at an earlier version.
+ * detects that the server is at an earlier version.
  *
  * Versions of a collection only grow. After the watch has delivered version N, a created object or
  * a list has a version of at least N, whichever API server answers, because both go through etcd. A
  * lower version proves that etcd's data were replaced by older data. A watch from N is then silent
  * until the new history has passed N, and misses all earlier changes of that history.
  *
- * An answer from an API server's cache (resourceVersion=0), a PATCH, which may change nothing, and
- * a further page of a list prove nothing, and are not compared.
+ * Answers from an API server's cache (resourceVersion=0), answers to a PATCH (which may change
+ * nothing) and further pages of a list prove nothing, and are not compared.
  */
 #include "kube/kube_watch.h"
 
@@ -24,7 +24,7 @@ static uint64_t number_of(const char *version)
 	return kube_version_number((struct line_span) { version, version ? strlen(version) : 0 });
 }
 
-/* Logs a warning when the version is older. */
+/* Returns true, and logs a warning, if the version is older. */
 static bool is_older(const struct kube_kind *kind, uint64_t version, uint64_t than)
 {
 	if (version == 0 || version >= than)
@@ -32,7 +32,7 @@ static bool is_older(const struct kube_kind *kind, uint64_t version, uint64_t th
 	log_limited(LOG_WARNING, 30,
 	            "watch %s: the API server is at resourceVersion %" PRIu64 " (expected %" PRIu64
 	            " or later): its data are older than before, as after a restore of etcd; see "
-	            "docs/operations.md, \"After a restore of etcd\"",
+	            "docs/operate/backup.md, \"After a restore of etcd\"",
 	            kind->plural, version, than);
 	return true;
 }
@@ -61,7 +61,10 @@ bool watch_is_reverted(const struct kube_watch *w, struct line_span version)
 	return is_older(&w->kind, kube_version_number(version), number_of(w->version));
 }
 
-/* An answer or a bookmark refutes the resume point. True: the watch must list again. */
+/*
+ * Call it when an answer or a bookmark contradicts the resume point. Returns true if the watch must
+ * list again.
+ */
 static bool may_revert(struct kube_watch *w)
 {
 	int64_t now = monotonic_ns();

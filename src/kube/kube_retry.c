@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which results are tried again and when; kube_retry.h has the rules. Pure functions.
- */
+/* Which results are retried and when; kube_retry.h has the rules. Pure functions. */
 #include "kube/kube_retry.h"
 
 #include <string.h>
@@ -11,7 +9,7 @@
 #define FIRST_MS 100
 #define MOST_MS 5000
 #define ATTEMPTS 6        /* about 3 s in all */
-#define ATTEMPTS_ASKED 10 /* when the server says how long to wait; as in client-go */
+#define ATTEMPTS_ASKED 10 /* if the server specifies the pause; as in client-go */
 #define ASKED_MOST_S 30
 
 int kube_backoff_ms(unsigned failures, int first_ms, int most_ms)
@@ -33,7 +31,7 @@ int kube_asked_ms(const struct http_result *result)
 
 enum again {
 	NEVER,
-	SAFE_ONLY, /* every method but POST: the server may have acted */
+	SAFE_ONLY, /* every method except POST, because the server may have executed the request */
 	ALWAYS,
 };
 

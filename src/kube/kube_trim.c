@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives back memory after large answers. A tree needs up to 40 times the size of its text, in small
- * pieces that malloc() would keep for ever. Looking through all of malloc()'s pieces takes a while,
- * so it happens at most once in TRIM_MS, and once more behind the last answer: by then its caller
- * has freed the tree. On the HTTP engine's thread but for kube_trim_soon().
+ * Releases memory after large answers. A tree needs up to 40 times the size of its text, in small
+ * pieces that malloc() would keep permanently. A trim goes through all of malloc()'s pieces, so it
+ * runs at most once in TRIM_MS, and again after the last answer, when the caller has freed the
+ * tree. All functions except kube_trim_soon() run on the HTTP engine's thread.
  */
 #include "kube/kube_priv.h"
 
 #include <malloc.h>
 
-#define LARGE (256 * 1024) /* bytes of one operation's answers */
+#define LARGE (256 * 1024) /* size in bytes of one operation's answers */
 #define TRIM_MS 1000
 
 static void trim_later(struct kube *k)

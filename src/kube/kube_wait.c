@@ -2,15 +2,15 @@
 /*
  * Waiting for one object: the callers' side.
  *
- * A wait holds at most one state as text, the newest that was not given out. The caller's thread
- * parses it, so a state that a newer one replaces is never parsed. Nothing else of the cluster is
- * kept. Everything is under the client's lock. Each wait has a queue of its own, so an
- * event wakes only the threads that wait for its object.
+ * A wait holds at most one state as text, the newest state that was not returned. The caller's
+ * thread parses it, so a state that is replaced by a newer one is never parsed. No other object of
+ * the cluster is kept. The client's lock guards all of it. Each wait has its own queue, so an event
+ * wakes only the threads that wait for the event's object.
  *
- * A wait reads its object only after kube_wait_next() was called for the first time: a caller opens
- * the wait first and then creates the object; "does not exist", read between the two, would be
- * stale. After an error it reads when that is called again: a read that is refused would follow the
- * one before without a pause.
+ * A wait reads its object only after the first call of kube_wait_next(), because a caller opens the
+ * wait first and then creates the object; a result "does not exist" that was read between these
+ * steps would be stale. After an error, the wait reads the object only when kube_wait_next() is
+ * called again; otherwise refused reads would follow each other without a pause.
  */
 #include "kube/kube_watch.h"
 
@@ -52,7 +52,7 @@ void kube_wait_expect(struct kube_wait *w, const char *uid)
 		return;
 	free(w->uid);
 	w->uid = xstrdup_or_null(uid);
-	/* What a read says that began before may be older than this object. */
+	/* The result of a read that began earlier may be older than this object. */
 	if (w->reading || w->gone)
 		wait_must_read(w);
 	w->reading = 0;
@@ -115,13 +115,13 @@ FRAME_OF_ITS_OWN static int out_of_time(const struct kube_wait *w, struct err *e
 	return err_set(err, ERR_DEADLINE, "watch %s: no change in time", text);
 }
 
-/* The text of a state, taken out of a wait. */
+/* The JSON text of a state, moved out of a wait. */
 struct state_text {
 	char *text;
 	size_t n;
 };
 
-/* The answer of wait_consume_locked() beside those of kube_wait_next(). */
+/* An additional result of wait_consume_locked(), which kube_wait_next() does not return. */
 enum { NO_EVENT = 2 };
 
 static int wait_consume_locked(struct kube_wait *w, struct state_text *ret, struct err *err)
@@ -164,7 +164,7 @@ static bool has_event_locked(const struct kube_wait *w)
 	return w->watch->k->stopping || w->state || w->gone || w->failed;
 }
 
-/* NO_EVENT: the time is over. */
+/* Waits for the next text until `at`. Returns NO_EVENT if the time has passed. */
 static int wait_text_until(struct kube_wait *w, int64_t at, struct deadline d,
                            struct state_text *ret, struct err *err)
 {
@@ -182,7 +182,7 @@ static int wait_text_until(struct kube_wait *w, int64_t at, struct deadline d,
 	return rc;
 }
 
-/* kube_wait_next() with the state's text instead of its tree. */
+/* Like kube_wait_next(), but returns the state's text instead of its tree. */
 static int wait_next_text(struct kube_wait *w, struct deadline d, struct state_text *ret,
                           struct err *err)
 {
@@ -202,7 +202,7 @@ static int wait_next_text(struct kube_wait *w, struct deadline d, struct state_t
 	return out_of_time(w, err);
 }
 
-/* Returns whether it is JSON. Frees the text. */
+/* Parses and frees the text. Returns false if it is not JSON. */
 FRAME_OF_ITS_OWN static bool parse(struct kube_wait *w, const struct state_text *state,
                                    struct json **ret)
 {
@@ -226,7 +226,7 @@ int kube_wait_next(struct kube_wait *w, struct deadline d, struct json **ret, st
 			return rc;
 		if (parse(w, &state, ret))
 			return 0;
-		/* The event was no JSON after all: the object that it was about is read instead. */
+		/* The event was not valid JSON: the object is read instead. */
 		WITH_LOCK(&w->watch->k->lock);
 		w->version[0] = 0;
 		wait_must_read(w);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting for one object: what the watch has learned, handed to those who wait for it. Wakes them;
- * never waits itself, parses nothing and starts no request.
+ * Waiting for one object: passes states from the watch to the waits. Wakes them; never blocks,
+ * parses nothing and starts no request.
  */
 #include "kube/kube_waits.h"
 
@@ -32,7 +32,7 @@ static struct kube_wait *of_name(struct hash_link *l, struct line_span name)
 	return (struct kube_wait *)l;
 }
 
-/* The waits of one name, one after the other; NULL: there is none (any more). */
+/* Returns the first wait for a name, or NULL. The other waits for the name follow it. */
 static struct kube_wait *first_of(const struct kube_waits *all, struct line_span name)
 {
 	if (all->by_name.n == 0)
@@ -57,7 +57,10 @@ void waits_add(struct kube_waits *all, struct kube_wait *w)
 	hash_table_add(&all->by_name, &w->link, hash_of(all, span_of(w->name)));
 }
 
-/* Who is to be read already keeps the turn, however often the resume point is lost. */
+/*
+ * A wait whose object already has to be read keeps its turn, however often the resume point is
+ * lost.
+ */
 static void must_read_since(struct kube_wait *w, int64_t now)
 {
 	assert_locked(w->all->lock);
@@ -96,7 +99,7 @@ void wait_must_read(struct kube_wait *w)
 	must_read_since(w, monotonic_ns());
 }
 
-/* Of one moment: among them the order of the table decides. */
+/* All waits get the same time; the order of the table decides between them. */
 static void all_must_read(struct kube_waits *all)
 {
 	int64_t now = monotonic_ns();
@@ -104,7 +107,10 @@ static void all_must_read(struct kube_waits *all)
 		must_read_since(i, now);
 }
 
-/* While the watch does not work its error is kept: after this, nothing will come as an event. */
+/*
+ * Drops the wait's error. The error is kept while the watch does not work, because no events arrive
+ * then.
+ */
 static void forget_error(const struct kube_waits *all, struct kube_wait *w)
 {
 	if (all->live)
@@ -124,7 +130,7 @@ static void notify_deleted(const struct kube_waits *all, struct kube_wait *w,
                            const struct kube_event *e)
 {
 	if (!w->uid) {
-		wait_must_read(w); /* perhaps an earlier object of the name */
+		wait_must_read(w); /* perhaps an earlier object of the same name */
 	} else if (line_span_eq(e->uid, w->uid)) {
 		need_not_read(w);
 		notify_gone(all, w);
@@ -173,13 +179,16 @@ static void notify_error(struct kube_wait *w, const struct err *err)
 	wait_queue_wake(&w->notified);
 }
 
-/* An error that is still to be reported comes first: its caller says whether the read is wanted. */
+/*
+ * Returns true if the wait's object may be read. An unreported error comes first, because its
+ * caller decides whether the read is needed.
+ */
 static bool may_be_read(const struct kube_wait *w)
 {
 	return w->unread_since && w->asked && !w->failed;
 }
 
-/* Of those of one moment the last in the table, which was opened first. */
+/* Among waits with equal times, returns the last in the table, which was opened first. */
 static const struct kube_wait *longest_unread(const struct kube_waits *all)
 {
 	const struct kube_wait *longest = NULL;
@@ -209,7 +218,7 @@ char *waits_next_unread(struct kube_waits *all, unsigned long read)
 	return xstrdup(longest->name);
 }
 
-/* The wait that is due for longest, so that everybody's turn comes. */
+/* Returns the wait that has been due for the longest time, so that every wait gets its turn. */
 static const struct kube_wait *next_resync_locked(struct kube_waits *all, int64_t now,
                                                   int64_t every_ns)
 {
@@ -243,7 +252,7 @@ char *waits_next_resync(struct kube_waits *all, unsigned long read, int64_t now,
 	return xstrdup(longest->name);
 }
 
-/* True, once, when the wait asked for this read. */
+/* Returns true, once, if the wait requested this read. */
 static bool was_read(struct kube_wait *w, unsigned long read)
 {
 	if (w->reading != read)
@@ -305,7 +314,10 @@ void waits_begin_live(struct kube_waits *all)
 {
 	assert_locked(all->lock);
 	all->live = true;
-	/* Objects that were just read are read again: they may be older than the resume point. */
+	/*
+	 * Objects that were just read are read again, because they may be older than the resume
+	 * point.
+	 */
 	for (struct kube_wait *i = all->first; i; i = i->next)
 		i->failed = false;
 	all_must_read(all);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One watch per collection, on the HTTP engine's thread: finds out which event of the state machine
- * has happened, and executes the actions that its table (kube_watch_table.c) has for it.
- * docs/watch.md has the theory of operation. What the lines of a stream say is in
- * kube_watch_events.c, what others see of a watch in kube_watch_state.c.
+ * One watch per collection, on the HTTP engine's thread. This file determines which event of the
+ * state machine has happened, and executes the actions from its table (kube_watch_table.c).
+ * docs/reference/watch.md has the theory of operation. kube_watch_events.c reads the lines of a
+ * stream; kube_watch_state.c has the state of a watch that other threads see.
  *
- * Everything here runs on the engine's thread but watch_for() and kube_watches_stop(); fields
- * marked so in kube_watch.h are under the client's lock.
+ * Everything here runs on the engine's thread except watch_for() and kube_watches_stop(); fields
+ * marked so in kube_watch.h are guarded by the client's lock.
  */
+#include "kube/kube_version.h"
 #include "kube/kube_watch.h"
 
 #include <stdlib.h>
@@ -19,10 +20,10 @@
 #include "common/mem.h"
 #include "common/metric.h"
 
-#define HEALTHY_MS 1000 /* a stream that lived so long was no failure */
-#define APART_MS 200    /* between two lists, or two streams, whatever the server says */
-#define LONG_MS 1000    /* the first pause after an error that does not pass */
-#define RESUME_TRIES 3  /* failures in a row before the resume point is given up */
+#define HEALTHY_MS 1000 /* a stream that was open for this time does not count as a failure */
+#define APART_MS 200    /* between two lists, or two streams, even if the server requests less */
+#define LONG_MS 1000    /* the first pause after a permanent error */
+#define RESUME_TRIES 3  /* consecutive failures before the resume point is abandoned */
 
 static void watch_run(void *arg);
 static void watch_pause_end(void *arg);
@@ -39,7 +40,8 @@ static struct kube_watch *watch_new(struct kube *k, const struct kube_kind *kind
 	w->kind = (struct kube_kind) { .group = xstrdup(kind->group),
 		                       .version = xstrdup(kind->version),
 		                       .plural = xstrdup(kind->plural),
-		                       .kind = xstrdup(kind->kind) };
+		                       .kind = xstrdup(kind->kind),
+		                       .serves = kind->serves };
 	w->ns = xstrdup_or_null(ns);
 	str_init(&w->line, LIMIT_HTTP_WATCH_LINE);
 	w->pause = (struct http_timer) { .fn = watch_pause_end, .arg = w };
@@ -108,7 +110,10 @@ static void pause_for(struct kube_watch *w, int ms)
 	http_timer_set(w->k->http, &w->pause, monotonic_ns() + ms * NS_PER_MS);
 }
 
-/* Another list or stream so soon after the last of its kind: pauses until it is allowed. */
+/*
+ * Pauses until the request is allowed if a list or stream would follow the last one of its kind too
+ * soon.
+ */
 static bool is_too_soon(struct kube_watch *w, int64_t last)
 {
 	int64_t ms = (monotonic_ns() - last) / NS_PER_MS;
@@ -120,7 +125,9 @@ static bool is_too_soon(struct kube_watch *w, int64_t last)
 
 static void list_send(struct kube_watch *w, enum watch_state state, const char *query)
 {
-	char *collection AUTO(free) = kube_path(&w->kind, w->ns, NULL);
+	char version[KUBE_VERSION_MAX];
+	char *collection AUTO(free) =
+		kube_path(&w->kind, kube_version(w->k, &w->kind, version), w->ns, NULL);
 	char *path AUTO(free) = xasprintf("%s%s", collection, query);
 	struct http_request q = { .path = path,
 		                  .deadline_at = kube_attempt_end(w->k),
@@ -138,12 +145,14 @@ static void list_request(struct kube_watch *w)
 	list_send(w, WATCH_LISTING, query);
 }
 
-/* `from` is the part of the query that says where the stream begins. */
+/* `from` is the part of the query that sets the start of the stream. */
 static void watch_stream_request(struct kube_watch *w, const char *from)
 {
 	struct kube *k = w->k;
 	unsigned base = (unsigned)k->tuning.watch_timeout_s;
-	char *collection AUTO(free) = kube_path(&w->kind, w->ns, NULL);
+	char version[KUBE_VERSION_MAX];
+	char *collection AUTO(free) =
+		kube_path(&w->kind, kube_version(w->k, &w->kind, version), w->ns, NULL);
 	char *path AUTO(free) =
 		xasprintf("%s?watch=1&allowWatchBookmarks=true&%s&timeoutSeconds=%u", collection,
 	                  from, base + arc4random_uniform(base / 4 + 1));
@@ -162,7 +171,10 @@ static void watch_stream_request(struct kube_watch *w, const char *from)
 	w->stream = kube_get_start(w->k, &q, w->reread_credentials);
 }
 
-/* Replaces a list: there is no resume point, the stream brings all objects. */
+/*
+ * Requests a stream that delivers all objects, in place of a list, because there is no resume
+ * point.
+ */
 static void full_stream_request(struct kube_watch *w)
 {
 	w->listed_at = monotonic_ns();
@@ -170,7 +182,7 @@ static void full_stream_request(struct kube_watch *w)
 	watch_stream_request(w, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
 }
 
-/* WATCH_START */
+/* Executes the next state WATCH_START. */
 static void watch_start(struct kube_watch *w)
 {
 	bool live = watch_is_live(w), stream = live && !w->unverified;
@@ -244,7 +256,7 @@ static int pause_ms(const struct kube_watch *w, unsigned actions, const struct w
 	return 0;
 }
 
-/* f may be NULL when the event is no failure of a list or stream. */
+/* `f` may be NULL if the event is not a failure of a list or stream. */
 static void watch_handle(struct kube_watch *w, enum watch_event event,
                          const struct watch_failure *f)
 {
@@ -268,8 +280,8 @@ static void watch_handle(struct kube_watch *w, enum watch_event event,
 /* ---- events: callers, pauses, failures ---- */
 
 /*
- * The server was unreachable, and a caller's request has just been answered; or an error was
- * reported, and its cause may have been removed.
+ * Returns true if the server was unreachable and a caller's request has just been answered, or if
+ * an error was reported and its cause may no longer exist.
  */
 static bool may_retry(const struct kube_watch *w)
 {
@@ -279,7 +291,10 @@ static bool may_retry(const struct kube_watch *w)
 	       monotonic_ns() - w->tried_at > LONG_MS * NS_PER_MS;
 }
 
-/* A wait was opened, a caller asks for its object, or an answer has refuted the resume point. */
+/*
+ * Runs after a wait was opened, a caller has begun to wait for its object, or an answer has
+ * contradicted the resume point.
+ */
 static void watch_run(void *arg)
 {
 	struct kube_watch *w = arg;
@@ -325,24 +340,28 @@ static enum watch_event failure_event(const struct kube_watch *w, const struct h
 	return kube_passes_by_itself(err) ? WATCH_ON_BUSY : WATCH_ON_PERMANENT;
 }
 
-/* A list or a stream that did not come about. */
+/* Handles a list or a stream that could not be opened. */
 static void watch_failed(struct kube_watch *w, const char *verb, const struct http_result *r)
 {
 	const struct kube_target t = { .verb = verb, .kind = &w->kind, .ns = w->ns };
 	struct watch_failure f = { .err = ERR_INIT, .asked_ms = kube_asked_ms(r) };
 	enum watch_event event;
 	kube_target_failed(w->k, &t, r, &f.err);
+	kube_version_read(w->k, &w->kind, r);
 	event = failure_event(w, r, &f.err);
 	if (event != WATCH_ON_UNAUTHORIZED) {
 		watch_set_down(w, f.err.msg);
-		log_limited(LOG_WARNING, 30, "%s; trying again", f.err.msg);
+		log_limited(LOG_WARNING, 30, "%s; retrying", f.err.msg);
 	}
 	watch_handle(w, event, &f);
 }
 
 /* ---- events: lists ---- */
 
-/* The server's version, from the answer to a list; *ret is malloc'ed. False: not a list. */
+/*
+ * Sets *ret to the server's version from the answer to a list, malloc'ed. Returns false if it is
+ * not a list.
+ */
 static bool watch_parse_version(const struct kube_watch *w, const struct http_result *r, char **ret)
 {
 	struct json *metadata AUTO(json_free) = NULL;
@@ -420,7 +439,7 @@ static enum watch_event end_event(const struct kube_watch *w)
 		return early ? WATCH_ON_ENDED_EARLY : WATCH_ON_ENDED;
 	if (w->resume == RESUME_UNCLEAR)
 		return WATCH_ON_UNUSABLE;
-	/* A server that answers 410 works again, whatever it did before: no pause, once. */
+	/* A server that answers 410 is working again: no pause, once. */
 	if (!w->relisted)
 		return WATCH_ON_LOST;
 	return early ? WATCH_ON_LOST_EARLY : WATCH_ON_LOST_AGAIN;
@@ -433,7 +452,7 @@ static const char *why_ended(const struct kube_watch *w, const struct http_resul
 	return r->why[0] ? r->why : "the server ended it at once";
 }
 
-/* The end of a stream that had begun, or whose resume point has expired. */
+/* Handles the end of a stream that had begun, or whose resume point has expired. */
 static void stream_ended(struct kube_watch *w, const char *why)
 {
 	enum watch_event event;
@@ -441,14 +460,14 @@ static void stream_ended(struct kube_watch *w, const char *why)
 		w->failures = 0;
 	event = end_event(w);
 	if (watch_step_of(w->state, event)->next == WATCH_PAUSED) {
-		if (event != WATCH_ON_UNUSABLE) /* else `down` says more already */
+		if (event != WATCH_ON_UNUSABLE) /* else `down` is already more specific */
 			watch_set_down(w, why);
-		log_limited(LOG_WARNING, 30, "watch %s: %s; trying again", w->kind.plural, why);
+		log_limited(LOG_WARNING, 30, "watch %s: %s; retrying", w->kind.plural, why);
 	}
 	watch_handle(w, event, NULL);
 }
 
-/* For /metrics: why a stream has ended, or was none. */
+/* Returns the label for /metrics: why a stream has ended, or was not opened. */
 static const char *watch_restart_label(const struct kube_watch *w, const struct http_result *r)
 {
 	if (r->end == HTTP_RETIRED)

@@ -2,17 +2,18 @@
 /*
  * The events of a watch's follower (kube_follow.h): all objects, then their changes.
  *
- * All objects come in the watch's own stream where the server serves that (WatchList: they are
- * ADDED events, and a bookmark with an annotation ends them), else as a list, page by page. A
- * server without WatchList answers 400 or 422, or sends a bookmark without the annotation; after
- * FULL_TRIES streams that ended too early, pages are tried, too: they go on where they were cut.
- * One that knows nothing of it may answer with a plain watch, which brings what changes from now on
- * and no end: so a stream has fill_ms, and NS_EACH for each object. One that takes longer is
- * followed by pages; after FULL_TRIES of them in a row no stream is asked for any more. A server
- * whose cache lags behind its store says so by an ERROR event ("Too large resource version"); a
- * list would be more work for it, so it is asked FULL_ERRORS times.
+ * If the server supports WatchList, all objects arrive in the watch's own stream, as ADDED events,
+ * which a bookmark with an annotation ends. Otherwise they are listed page by page. A server
+ * without WatchList answers 400 or 422, or sends a bookmark without the annotation. After
+ * FULL_TRIES streams that ended too early, pages are tried, because they continue where they were
+ * cut off. A server that ignores the option may answer with a plain watch, which delivers later
+ * changes and no end mark, so a stream has a time limit of fill_ms plus NS_EACH per object. After a
+ * slower stream, pages are requested; after FULL_TRIES consecutive slow streams, no full stream is
+ * requested any more. A server whose cache lags behind its store sends an ERROR event ("Too large
+ * resource version"). Because a list would cost the server more, the stream is requested
+ * FULL_ERRORS times.
  *
- * No object is parsed or kept here. When to begin is decided in kube_watch.c. On the engine's
+ * No object is parsed or kept here. kube_watch.c decides when to begin. Runs on the engine's
  * thread.
  */
 #include "kube/kube_watch.h"
@@ -27,8 +28,9 @@
 #define FULL_TRIES 2
 #define FULL_ERRORS 8
 #define NS_EACH \
-	INT64_C(2000000) /* nowhere are 500 objects made each second, and many more are sent */
-#define SMALLER 4 /* a page that was too large is asked for with so many times fewer objects */
+	INT64_C(2000000) /* clusters do not create 500 objects a second; streams are far faster */
+/* after a page that was too large, the limit is divided by this number */
+#define SMALLER 4
 
 static void follow_notify(struct kube_watch *w, enum kube_follow_event event, struct line_span text)
 {
@@ -68,7 +70,7 @@ static void end_filling(struct kube_watch *w)
 	http_timer_clear(w->k->http, &w->follow->patience);
 }
 
-/* A stream that is not answered yet has the time of any request. */
+/* A stream that was not answered yet has the timeout of any request. */
 static int64_t patience_end(const struct kube_watch *w)
 {
 	int64_t from = w->state == WATCH_STREAMING ? w->opened_at : monotonic_ns();
@@ -135,7 +137,7 @@ enum watch_fill watch_all_filled(struct kube_watch *w, const struct kube_event *
 		follow_notify(w, KUBE_FOLLOW_LISTED, e->object);
 		return FILL_GOES_ON;
 	}
-	/* Changes of this moment may come among the objects, before their end is marked. */
+	/* Current changes may arrive among the objects, before the end mark. */
 	if (e->type == EVENT_DELETED) {
 		follow_notify(w, KUBE_FOLLOW_DELETED, e->object);
 		return FILL_GOES_ON;
@@ -176,7 +178,7 @@ char *watch_all_page_query(struct kube_watch *w)
 	return str_take(&query);
 }
 
-/* False: the body is not a page. */
+/* Returns false if the body is not a page. */
 static bool follow_notify_items(struct kube_watch *w, struct kube_page *page)
 {
 	struct line_span item;
@@ -203,7 +205,7 @@ enum watch_page watch_all_page(struct kube_watch *w, const struct http_result *r
 	f->token = str_empty(token) ? NULL : xstrdup(token);
 	if (f->token)
 		return PAGE_NOT_THE_LAST;
-	/* Once may have been the server's bad minute. */
+	/* A single slow stream may be an exception. */
 	if (f->too_slow > 0 && f->too_slow < FULL_TRIES)
 		f->by_pages = false;
 	follow_notify(w, KUBE_FOLLOW_COMPLETE, (struct line_span) { "", 0 });
@@ -227,7 +229,8 @@ bool watch_all_page_failed(struct kube_watch *w, const struct http_result *r)
 		f->limit = f->limit > SMALLER ? f->limit / SMALLER : 1;
 		return true;
 	}
-	if (refused) /* the token has expired (410), or is not taken: from the beginning */
+	/* the token has expired (410), or is not accepted: restart from the beginning */
+	if (refused)
 		watch_all_restart(w);
 	return false;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the bytes of a stream to lines, and from lines to events: who waits or follows is told, the
- * resume point advances. What ends the stream (410, a line that cannot be read) is only put down
- * here, in w->resume: what follows from it is kube_watch.c's. On the engine's thread.
+ * Splits the bytes of a stream into lines and events, notifies waits and followers, and advances
+ * the resume point. A reason to end the stream (410, an unreadable line) is only recorded here, in
+ * w->resume; kube_watch.c acts on it. Runs on the engine's thread.
  */
 #include "kube/kube_watch.h"
 
@@ -18,7 +18,7 @@ static void watch_set_unclear(struct kube_watch *w, const char *why)
 	watch_set_down(w, why);
 }
 
-/* The server ends a watch with a Status: 410 when it no longer has the resume point. */
+/* The server ends a watch with a Status: 410 if it has discarded the resume point. */
 static void watch_error_event(struct kube_watch *w, const struct kube_event *e)
 {
 	struct json *status AUTO(json_free) = NULL;
@@ -50,7 +50,7 @@ static void advance(struct kube_watch *w, struct line_span version)
 		watch_set_version(w, version);
 }
 
-/* Existing objects come in no order: the resume point is known behind the last one. */
+/* Existing objects arrive in any order, so the resume point is known only after the last one. */
 static void watch_filling_event(struct kube_watch *w, const struct kube_event *e)
 {
 	switch (watch_all_filled(w, e)) {
@@ -73,7 +73,7 @@ static void watch_line_event(struct kube_watch *w)
 	kube_count_response();
 	if (!kube_event_scan(w->line.ptr, w->line.len, &e) ||
 	    e.resource_version.n >= sizeof(w->version)) {
-		watch_set_unclear(w, "the watch brought a line that is no event");
+		watch_set_unclear(w, "the watch sent a line that is not an event");
 		return;
 	}
 	if (e.type == EVENT_ERROR) {
@@ -110,7 +110,7 @@ bool watch_receive_bytes(struct kube_watch *w, const char *bytes, size_t n)
 		const char *newline = memchr(bytes, '\n', n);
 		size_t piece = newline ? (size_t)(newline - bytes) : n;
 		if (!str_addn(&w->line, bytes, piece))
-			watch_set_unclear(w, "the watch brought a line above the limit");
+			watch_set_unclear(w, "the watch sent a line above the limit");
 		else if (newline)
 			line_end(w);
 		piece += newline ? 1 : 0;

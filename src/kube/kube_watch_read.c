@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the awaited objects of a watch one by one, where events may have been missed or a deletion
- * is to be confirmed. Resync: also reads those without events at intervals, because an open watch
- * may be silent, and one that cannot be opened has no events. Runs on the HTTP engine's thread.
- * When to begin is decided in kube_watch.c, which results still count, and whose turn it is, in
- * kube_waits.c.
+ * Reads the awaited objects of a watch one by one, if events may have been missed or a deletion has
+ * to be confirmed. The resync also reads objects without events at intervals, because an open watch
+ * may be silent, and a watch that cannot be opened has no events. Runs on the HTTP engine's thread.
+ * kube_watch.c decides when to begin; kube_waits.c decides which results are still accepted, and
+ * which object is read next.
  */
+#include "kube/kube_version.h"
 #include "kube/kube_watch.h"
 
 #include <stdlib.h>
@@ -16,22 +17,23 @@
 #include "common/mem.h"
 
 /*
- * Reads of a collection under way. A lost resume point concerns each of 2,000 waits, and the
- * engine's queue knows no turns: what callers ask for would stand behind all of their reads. So
- * many leave callers half of the engine (LIMIT_HTTP_IN_FLIGHT) when three collections read at once,
- * and with answers after 5 ms all 2,000 are read in less than a second.
+ * Concurrent reads of a collection. A lost resume point affects each of 2,000 waits, and the
+ * engine's queue is FIFO, so callers' requests would wait behind all of these reads. This number
+ * leaves callers half of the engine (LIMIT_HTTP_IN_FLIGHT) when three collections read at once. If
+ * an answer takes 5 ms, all 2,000 objects are read in less than a second.
  */
 #define READS_AT_ONCE 16
 #define RESYNC_TICK_MS 500
 #define RESYNC_PER_TICK 5
 #define RESYNC_BACKOFF_MOST_MS 5000
 
-/* One read under way. */
+/* One read in progress. */
 struct reading {
 	struct kube_watch *w;
-	unsigned long number; /* which one: waits know by it whether its result still counts */
+	/* the waits compare it to decide whether the result is still accepted */
+	unsigned long number;
 	char *name;
-	bool resync; /* no change is known to be missed: a failure is not reported */
+	bool resync; /* no change is known to be missed, so a failure is not reported */
 };
 
 static void resync_failed(const struct reading *reading, const struct http_result *r)
@@ -45,7 +47,10 @@ static void resync_failed(const struct reading *reading, const struct http_resul
 	waits_read_dropped(&w->waits, reading->name, reading->number);
 }
 
-/* Only a read that began after the first refusal came confirms it. */
+/*
+ * Returns true for a refusal that may be a mistake. Only a read that began after the first refusal
+ * arrived confirms the refusal.
+ */
 static bool is_doubtful(const struct reading *reading, const struct http_result *r)
 {
 	struct kube_watch *w = reading->w;
@@ -103,7 +108,7 @@ static void watch_read_result(const struct reading *reading, const struct http_r
 		w->read_failures = 0;
 		return;
 	}
-	log_limited(LOG_WARNING, 30, "%s; trying again", err.msg);
+	log_limited(LOG_WARNING, 30, "%s; retrying", err.msg);
 	ms = mistaken ? w->k->tuning.mistake_ms
 	              : kube_backoff_ms(++w->read_failures, w->k->tuning.watch_backoff_ms,
 	                                w->k->tuning.watch_backoff_most_ms);
@@ -130,7 +135,9 @@ static void watch_read_done(void *arg, struct http_result *r)
 static void watch_read_start(struct kube_watch *w, char *name, bool resync)
 {
 	struct reading *reading = xcalloc(1, sizeof(*reading));
-	char *path AUTO(free) = kube_path(&w->kind, w->ns, name);
+	char version[KUBE_VERSION_MAX];
+	char *path AUTO(free) =
+		kube_path(&w->kind, kube_version(w->k, &w->kind, version), w->ns, name);
 	struct http_request q = { .path = path,
 		                  .deadline_at = kube_attempt_end(w->k),
 		                  .on_done = watch_read_done,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What callers' threads see of a watch: whether it has a stream, why it has none, and whether its
- * events tell all. The state machine (kube_watch.c) and the events (kube_watch_events.c) say it.
+ * The state of a watch that callers' threads see: whether it has a stream, the reason if not, and
+ * whether its events are complete. kube_watch.c (the state machine) and kube_watch_events.c set it.
  */
 #include "kube/kube_watch.h"
 

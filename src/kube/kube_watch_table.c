@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of a watch's state machine. test_kube_watch_table.c compares every cell, and writes
- * docs/watch.md from it. A cell that is not here cannot happen.
+ * docs/reference/watch.md from it. An event without a cell cannot happen in that state.
  */
 #include "kube/kube_watch_table.h"
 
 #include <assert.h>
 
-/* What a list, a check or a stream that does not come about leads to. */
+/* The failures of a list, a check or a stream. */
 #define FAILURES                                                                                   \
 	[WATCH_ON_CANCELLED] = { WATCH_IDLE },                                                     \
 	[WATCH_ON_UNAUTHORIZED] = { WATCH_PAUSED, WATCH_REREAD },                                  \
@@ -18,7 +18,7 @@
 	[WATCH_ON_PERMANENT] = { WATCH_PAUSED, WATCH_END_LIVE | WATCH_REPORT | WATCH_BACKOFF_LONG, \
 		                 TROUBLE_PERMANENT }
 
-/* The ends of a stream that are the same before and after the server's answer. */
+/* The ends of a stream that are handled in the same way before and after the server's answer. */
 #define STREAM_ENDS                                                                      \
 	[WATCH_ON_REFUTED] = { WATCH_STAY, WATCH_END_LIVE | WATCH_CANCEL },              \
 	[WATCH_ON_NOT_FILLED] = { WATCH_LISTING }, [WATCH_ON_RETIRED] = { WATCH_START }, \

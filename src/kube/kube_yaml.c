@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * YAML to JSON trees with libyaml. Aliases are expanded, so the number of nodes is limited: a few
- * lines of YAML could otherwise expand to more nodes than there is memory. No state, any thread.
+ * Converts YAML to JSON trees with libyaml. Because aliases are expanded, the number of nodes is
+ * limited; otherwise a few lines of YAML could exhaust the memory. Stateless; any thread.
  */
 #include "kube/kube_yaml.h"
 
@@ -12,17 +12,20 @@
 #include "common/str.h"
 
 #define DEPTH_MAX 50
-#define NODES_MAX 20000
+#define NODES_MAX 200000 /* a kubeconfig of 800 clusters has 20,000 */
+/* parsing time grows with the square of this number; see check_brackets() */
+#define BRACKETS_MAX 20000
 
 struct conversion {
 	yaml_document_t *document;
 	const char *what;
-	bool object; /* of Kubernetes: plain integers are numbers, a NUL is U+FFFD as in JSON */
-	bool lined;  /* lines are wanted, too, and no key comes twice */
+	/* a Kubernetes object: plain integers are numbers, a NUL is U+FFFD as in JSON */
+	bool object;
+	bool lined; /* line numbers are also requested, and duplicate keys are refused */
 	unsigned nodes;
 };
 
-/* The line of a value, and of what is in it: see kube_yaml_parse_lined(). */
+/* Returns the line of a value and of its members; see kube_yaml_parse_lined(). */
 static struct json *line_of(const yaml_node_t *node)
 {
 	struct json *line = json_object();
@@ -31,7 +34,7 @@ static struct json *line_of(const yaml_node_t *node)
 	return line;
 }
 
-/* As JSON has them; 0755 and 0x1 are other numbers in YAML, and stay text. */
+/* Accepts the integers of JSON. 0755 and 0x1 have other values in YAML, and stay strings. */
 static bool is_integer(const char *text, int64_t *ret)
 {
 	const char *digits = *text == '-' ? text + 1 : text;
@@ -42,7 +45,7 @@ static bool is_integer(const char *text, int64_t *ret)
 	return parse_i64("", text, ret, &ignored) == 0;
 }
 
-/* NULL: the text contains a NUL, so its reader would take it for a shorter text. */
+/* Returns NULL if the text contains a NUL, because its reader would see a shorter text. */
 static char *yaml_scalar_text(const struct conversion *c, const yaml_node_t *node)
 {
 	const char *at = (const char *)node->data.scalar.value,
@@ -71,12 +74,15 @@ static struct json *yaml_scalar(const struct conversion *c, const yaml_node_t *n
 		return json_int(number);
 	if (str_eq(text, "true") || str_eq(text, "false"))
 		return json_boolean(text[0] == 't');
+	if (!c->lined && (str_eq(text, "True") || str_eq(text, "TRUE") || str_eq(text, "False") ||
+	                  str_eq(text, "FALSE")))
+		return json_boolean(text[0] == 'T');
 	if (str_empty(text) || str_eq(text, "null") || str_eq(text, "~"))
 		return json_null();
 	return json_string(text);
 }
 
-/* `lines` NULL: they are not wanted. */
+/* `lines` NULL: line numbers are not requested. */
 static int yaml_convert(struct conversion *c, int index, int depth, struct json **ret,
                         struct json *lines, struct err *err);
 
@@ -95,6 +101,48 @@ static int convert_sequence(struct conversion *c, const yaml_node_t *node, int d
 	return 0;
 }
 
+/*
+ * Returns true for the key of "<<: *base" or "<<: [*one, *two]". Keys of the mapping itself, and of
+ * earlier entries, take precedence.
+ */
+static bool is_merge_key(const struct conversion *c, const yaml_node_t *key)
+{
+	return !c->lined && key && key->type == YAML_SCALAR_NODE &&
+	       key->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+	       str_eq((const char *)key->data.scalar.value, "<<");
+}
+
+static int merge_mapping(struct conversion *c, int index, int depth, struct json *object,
+                         struct err *err)
+{
+	struct json *base AUTO(json_free) = NULL;
+
+	if (yaml_convert(c, index, depth, &base, NULL, err))
+		return -1;
+	if (!json_is_object(base))
+		return err_set(err, ERR_INVALID, "%s: line %zu: the value of << is not a mapping",
+		               c->what,
+		               yaml_document_get_node(c->document, index)->start_mark.line + 1);
+	json_foreach (member, base)
+		if (!json_member(object, json_name(member)))
+			json_set(object, json_name(member), json_copy(member));
+	return 0;
+}
+
+static int yaml_merge(struct conversion *c, int index, int depth, struct json *object,
+                      struct err *err)
+{
+	const yaml_node_t *node = yaml_document_get_node(c->document, index);
+
+	if (!node || node->type != YAML_SEQUENCE_NODE)
+		return merge_mapping(c, index, depth + 1, object, err);
+	for (const yaml_node_item_t *i = node->data.sequence.items.start;
+	     i < node->data.sequence.items.top; i++)
+		if (merge_mapping(c, *i, depth + 2, object, err))
+			return -1;
+	return 0;
+}
+
 static int yaml_convert_mapping(struct conversion *c, const yaml_node_t *node, int depth,
                                 struct json **ret, struct json *lines, struct err *err)
 {
@@ -105,19 +153,26 @@ static int yaml_convert_mapping(struct conversion *c, const yaml_node_t *node, i
 		struct json *value, *line = NULL;
 		char *name AUTO(free) =
 			key && key->type == YAML_SCALAR_NODE ? yaml_scalar_text(c, key) : NULL;
+		if (is_merge_key(c, key))
+			continue;
 		if (!name)
 			return err_set(err, ERR_INVALID, "%s: line %zu: a key is not a string",
 			               c->what, node->start_mark.line + 1);
 		if (c->lined && (!*name || json_member(object, name)))
 			return err_set(err, ERR_INVALID, "%s: line %zu: the key \"%s\" %s", c->what,
 			               key->start_mark.line + 1, name,
-			               *name ? "is there twice" : "has no name");
+			               *name ? "occurs twice" : "has no name");
 		if (lines)
 			json_set(lines, name, line = line_of(key));
 		if (yaml_convert(c, p->value, depth + 1, &value, line, err))
 			return -1;
 		json_set(object, name, value);
 	}
+	for (const yaml_node_pair_t *p = node->data.mapping.pairs.start;
+	     p < node->data.mapping.pairs.top; p++)
+		if (is_merge_key(c, yaml_document_get_node(c->document, p->key)) &&
+		    yaml_merge(c, p->value, depth, object, err))
+			return -1;
 	*ret = TAKE(object);
 	return 0;
 }
@@ -154,8 +209,8 @@ static int bad_yaml(const char *what, const yaml_parser_t *parser, struct err *e
 }
 
 /*
- * libyaml looks at all open brackets for each one that it reads: a file of them alone would keep it
- * for an hour. As each is a node, more than these would be refused anyway.
+ * libyaml goes through all open brackets for each bracket that it reads, so a file of nothing but
+ * brackets would take an hour.
  */
 static int check_brackets(const char *what, const char *text, size_t n, struct err *err)
 {
@@ -163,7 +218,7 @@ static int check_brackets(const char *what, const char *text, size_t n, struct e
 
 	for (size_t i = 0; i < n; i++)
 		brackets += text[i] == '[' || text[i] == '{';
-	return brackets <= NODES_MAX
+	return brackets <= BRACKETS_MAX
 	               ? 0
 	               : err_set(err, ERR_INVALID, "%s: nested too deeply or too large", what);
 }

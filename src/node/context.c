@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rules about the maps of a volume that need neither its device nor a path. No state.
- */
+/* Checks of a volume's contexts that need neither its device nor a path. No state. */
 #include "node/context.h"
 
 #include "common/str.h"
@@ -16,7 +14,7 @@ int context_check_id(const char *id, struct err *err)
 		if (*p == '/')
 			return err_set(err, ERR_INVALID, "VolumeId: \"%s\" has a slash", id);
 	if (str_eq(id, ".") || str_eq(id, ".."))
-		return err_set(err, ERR_INVALID, "VolumeId: \"%s\" is no name", id);
+		return err_set(err, ERR_INVALID, "VolumeId: \"%s\" is not a valid volume name", id);
 	return 0;
 }
 
@@ -36,8 +34,8 @@ int context_check(const struct node *n, const struct kvs *volume_context,
 
 	if (str_eq(kvs_get(volume_context, PARAM_EPHEMERAL), "true"))
 		return err_set(err, ERR_INVALID,
-		               "inline volumes are not supported: volumes are made on the DPU, by "
-		               "the controller; use a generic ephemeral volume");
+		               "inline volumes are not supported: the controller creates volumes "
+		               "on the DPU; use a generic ephemeral volume");
 	if (volume_params_parse(volume_context, kind, fs_type, ret, err))
 		return err_wrap(err, "VolumeContext");
 	return 0;
@@ -60,18 +58,18 @@ int context_want(const struct kvs *publish_context, const struct volume_params *
 		               " is %s, but the publish context leads to %s",
 		               emulation_name(p->emulation), emulation_name(c.emulation));
 	*ret = (struct device_want) {
-		.volume_id = "", /* error texts of the callers name it already */
+		.volume_id = "", /* the callers' messages already name the volume */
 		.pci = c.pci,
 		.vuid = c.vuid,
 		.nsid = (uint32_t)c.nsid,
 		.uuid = c.uuid,
 		.capacity = c.capacity,
 		.tag = share ? c.tag : NULL,
-		/* The DPU has no VFs that share files. */
+		/* The DPU emulates virtio-fs devices only as PFs. */
 		.function = share ? DEVICE_FUNCTION_PF : DEVICE_FUNCTION_ANY,
 		.emulation = c.emulation,
 	};
-	/* Without function keys the volume is on whatever function DPF has published. */
+	/* Without function keys, any function that DPF has published is accepted. */
 	if (p->function_given)
 		ret->function = p->pf ? DEVICE_FUNCTION_PF : DEVICE_FUNCTION_VF;
 	return 0;

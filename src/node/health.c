@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Health of volumes and of the node's storage, read from mountinfo and sysfs at each call: no
- * state, no watcher. A fault is an answer, not an error; an error means that the health could not
- * be determined.
+ * Determines the health of volumes and of the node's storage from mountinfo and sysfs at each call,
+ * without state and without a watcher. A fault is a result, not an error; an error means that the
+ * health could not be determined.
  *
- * A volume that is given by its id alone is searched for among the mounts: a raw block file is
- * named like the volume; for a filesystem kubelet keeps vol_data.json beside the staging path.
+ * If no given path is mounted, the volume is searched for among the mounts by its ID: a raw block
+ * file has the volume's name, and for a filesystem kubelet stores vol_data.json beside the staging
+ * path. For raw block, kubelet 1.37 sets no publish path, and its staging path is the directory of
+ * kubelet's own mapping (globalMapPath), where this driver mounts nothing.
  */
 #include "node/health.h"
 
@@ -19,6 +21,7 @@
 
 #include "common/detached.h"
 #include "common/cleanup.h"
+#include "common/failing.h"
 #include "common/file.h"
 #include "common/json.h"
 #include "common/mem.h"
@@ -32,8 +35,9 @@
 #include "node/target/share.h"
 
 #define VOL_DATA_MAX 65536
-#define HUNG_SHOWN 8 /* of the calls that hang, looked at for the oldest */
+#define HUNG_SHOWN 8 /* number of hung calls that are compared to find the oldest */
 #define GLOBAL_MOUNT "/globalmount"
+#define NS_PER_S INT64_C(1000000000)
 
 static void fault(struct health *h, enum health_status status, const char *reason, const char *fmt,
                   ...) __attribute__((format(printf, 4, 5)));
@@ -56,7 +60,10 @@ static void fault(struct health *h, enum health_status status, const char *reaso
 
 /* ---- finding the volume ---- */
 
-/* Does kubelet say that the staging path of this mount belongs to the volume? */
+/*
+ * Returns true if, according to vol_data.json, the staging path of this mount belongs to the
+ * volume.
+ */
 static bool staged_for(const struct mount *m, const char *volume_id)
 {
 	size_t dir = strlen(m->target) - strlen(GLOBAL_MOUNT);
@@ -72,22 +79,34 @@ static bool staged_for(const struct mount *m, const char *volume_id)
 	       str_eq(json_str(tree, "volumeHandle"), volume_id);
 }
 
+/*
+ * Returns true for a raw block file, which is a bound device node. A whole filesystem mounted at a
+ * path of that name is not one.
+ */
+static bool is_block_file(const struct mount *m, const char *name)
+{
+	return str_has_suffix(m->target, name) && !str_eq(m->root, "/") &&
+	       mountpoint_may_be_volume(m);
+}
+
 static const struct mount *find_by_id(const struct mount_table *t, const char *volume_id)
 {
 	char *name AUTO(free) = xasprintf("/%s", volume_id);
 
-	for (size_t i = 0; i < t->n; i++) {
-		const struct mount *m = &t->v[i];
-
-		if (str_has_suffix(m->target, name) ||
-		    (str_has_suffix(m->target, GLOBAL_MOUNT) && staged_for(m, volume_id)))
-			return m;
-	}
+	for (size_t i = 0; i < t->n; i++)
+		if (is_block_file(&t->v[i], name))
+			return &t->v[i];
+	for (size_t i = 0; i < t->n; i++)
+		if (str_has_suffix(t->v[i].target, GLOBAL_MOUNT) && staged_for(&t->v[i], volume_id))
+			return &t->v[i];
 	return NULL;
 }
 
 enum { VOLUME_UNKNOWN = 1 };
-/* *ret: the mountpoint to probe. VOLUME_UNKNOWN: no path is given, and no mount has this id. */
+/*
+ * Finds the mountpoint to probe, *ret. Returns VOLUME_UNKNOWN if no path is given and no mount has
+ * this ID.
+ */
 static int find_mountpoint(const struct mount_table *t, const char *volume_id,
                            const char *publish_path, const char *staging_path,
                            struct mountpoint *ret, struct err *err)
@@ -96,17 +115,22 @@ static int find_mountpoint(const struct mount_table *t, const char *volume_id,
 
 	if (!str_empty(publish_path))
 		return mountpoint_read(t, publish_path, ret, err);
-	if (!str_empty(staging_path))
-		return mountpoint_read_staged(t, staging_path, volume_id, ret, err);
+	if (!str_empty(staging_path) &&
+	    (mountpoint_read_staged(t, staging_path, volume_id, ret, err) ||
+	     ret->kind != MOUNTPOINT_NONE))
+		return err->code ? -1 : 0;
 	m = find_by_id(t, volume_id);
-	return m ? mountpoint_read(t, m->target, ret, err) : VOLUME_UNKNOWN;
+	if (!m)
+		return str_empty(staging_path) ? VOLUME_UNKNOWN : 0;
+	mountpoint_clear(ret);
+	return mountpoint_read(t, m->target, ret, err);
 }
 
-/* ---- finding its faults ---- */
+/* ---- finding the faults of the volume ---- */
 
 /*
- * After an error ext4 refuses writes but, since Linux 6.12 and its backports, does not show itself
- * read-only.
+ * Checks for an error that mountinfo does not show: after an error ext4 rejects writes but, since
+ * Linux 6.12 and its backports, does not show itself as read-only.
  */
 static void check_ext_errors(const struct node *n, const struct mountpoint *p,
                              const struct device *dev, struct health *h)
@@ -123,13 +147,19 @@ static void check_ext_errors(const struct node *n, const struct mountpoint *p,
 		      p->m->fs_type, p->path, (unsigned long long)errors);
 }
 
-/* A server may refuse root, or have no statfs(2): the files may be sound. */
+/*
+ * Returns true for errnos of a server that denies root access or does not support statfs(2); the
+ * files may be intact.
+ */
 static bool is_refusal(int errnum)
 {
 	return errnum == EACCES || errnum == EPERM || errnum == ENOSYS || errnum == EOPNOTSUPP;
 }
 
-/* An errno of a share is its server's: no probe of a share needs a descriptor of the driver. */
+/*
+ * Checks a share. Its errno is that of the server, because a probe of a share needs no descriptor
+ * of the driver.
+ */
 static int health_check_share(struct node *n, const struct mount_table *t,
                               const struct mountpoint *p, struct health *h, struct err *err)
 {
@@ -139,12 +169,13 @@ static int health_check_share(struct node *n, const struct mount_table *t,
 
 	if (guard_read(n->guard, p->disk, path, &ignored, &sys, err)) {
 		if (err->sys != ETIMEDOUT)
-			return -1; /* no thread was left to ask it */
+			return -1; /* no thread could be started for the probe */
 		fault(h, HEALTH_INACCESSIBLE, "FilesystemNotResponding", "%s", err->msg);
 		err_clear(err);
 	} else if (share_errno_is_dead(sys)) {
 		fault(h, HEALTH_INACCESSIBLE, "FilesystemDead",
-		      "the share at %s does not answer any more (%s): its device, or the server behind it, was removed; delete the pod",
+		      "the share at %s no longer answers (%s): its device or server was removed; "
+		      "delete the pod",
 		      path, strerrordesc_np(sys));
 	} else if (sys && !is_refusal(sys)) {
 		const char *what = strerrordesc_np(sys);
@@ -190,8 +221,8 @@ static int health_check_block(const struct mountpoint *p, const struct device *d
 	if (device_open(dev, O_RDONLY, &fd, NULL, err) == 0)
 		return 0;
 	if (err->code == ERR_UNAVAILABLE && !mount_errno_is_dead(err->sys))
-		return -1; /* it could not be asked: no descriptor is left, or no /dev is there */
-	/* The kernel may have given the number of a removed device to another one. */
+		return -1; /* the filesystem could not be probed: out of descriptors, or no /dev */
+	/* The kernel may have reused the number of a removed device. */
 	fault(h, HEALTH_INACCESSIBLE, "DeviceReplaced", "%s shows another disk: %s", p->path,
 	      err->msg);
 	err_clear(err);
@@ -209,7 +240,7 @@ static int health_check_device(struct node *n, const struct mount_table *t,
 		return -1;
 	if (rc == DEVICE_ABSENT) {
 		fault(h, HEALTH_INACCESSIBLE, "DeviceGone",
-		      "the device %u:%u of %s has gone: it was detached while in use",
+		      "the device %u:%u of %s no longer exists: it was detached while in use",
 		      major(p->shown), minor(p->shown), p->path);
 		return 0;
 	}
@@ -223,6 +254,20 @@ static int health_check_device(struct node *n, const struct mount_table *t,
 	if (p->kind == MOUNTPOINT_BLOCK)
 		return health_check_block(p, &dev, h, err);
 	return health_check_filesystem(n, t, p, &dev, h, err);
+}
+
+/*
+ * Adds the reason why the volume is not mounted. A volume without a failed call gets no fault here.
+ */
+static void health_add_last_error(const char *volume_id, struct health *h)
+{
+	struct failing_error e;
+
+	if (failing_find(volume_id, &e))
+		fault(h, HEALTH_INACCESSIBLE, "LastCallFailed",
+		      "%s: %s: %.500s (failed calls: %" PRIu64 ", the first %" PRId64 " s ago)",
+		      e.call, err_code_name(e.err.code), e.err.msg, e.count,
+		      (monotonic_ns() - e.first) / NS_PER_S);
 }
 
 int node_volume_health(struct node *n, const char *volume_id, const char *publish_path,
@@ -247,10 +292,12 @@ int node_volume_health(struct node *n, const char *volume_id, const char *publis
 		rc = health_check_share(n, &t, &p, ret, err);
 	else if (!rc)
 		rc = health_check_device(n, &t, &p, ret, err);
+	if (rc == VOLUME_UNKNOWN || (!rc && p.kind == MOUNTPOINT_NONE))
+		health_add_last_error(volume_id, ret);
 	return rc < 0 ? err_wrap(err, "health of volume %s", volume_id) : 0;
 }
 
-/* Names the one that came first: what hangs behind it is often the same backend. */
+/* Names only the oldest hung call, because later ones often wait for the same backend. */
 static void check_calls(const struct node *n, struct health *h)
 {
 	struct running_seen seen[HUNG_SHOWN];
@@ -260,7 +307,9 @@ static void check_calls(const struct node *n, struct health *h)
 
 	if (hung)
 		fault(h, HEALTH_DEGRADED, "CallsHang",
-		      "the kernel holds %zu calls of this node whose time is over, among them %s of volume %s (for %.0f s): see dmesg and /proc/<pid>/task/%d/stack of the driver",
+		      "%zu calls of this node hang in the kernel past their deadline, among them "
+		      "%s of volume %s (for %.0f s): see dmesg and /proc/<pid>/task/%d/stack of "
+		      "the driver",
 		      hung, s->method, *s->subject ? s->subject : "(none)", s->seconds, s->thread);
 }
 
@@ -277,7 +326,7 @@ static void check_jobs(struct node *n, struct health *h)
 		      list);
 }
 
-/* Was the number of volumes that NodeGetInfo answers counted? */
+/* Reports a fault if the number of volumes that NodeGetInfo returned was not counted. */
 static void check_limit(const struct node *n, struct health *h)
 {
 	struct max_volumes max;
@@ -285,13 +334,13 @@ static void check_limit(const struct node *n, struct health *h)
 	max_volumes_count(n, &max);
 	if (max.source == MAX_VOLUMES_LAST_KNOWN)
 		fault(h, HEALTH_DEGRADED, "VolumeLimitLastKnown",
-		      "this node says that it takes %" PRId64
-		      " volumes, which is what the DPU last offered it",
+		      "this node reports a limit of %" PRId64
+		      " volumes, the last count of functions that the DPU offered",
 		      max.n);
 	if (max.source == MAX_VOLUMES_GUESSED)
 		fault(h, HEALTH_DEGRADED, "VolumeLimitGuessed",
-		      "this node says that it takes %" PRId64
-		      " volumes, which is a guess: the DPU has never offered it any; "
+		      "this node reports a limit of %" PRId64
+		      " volumes, an estimate: the DPU has never offered a function; "
 		      "--max-volumes-per-node sets another number",
 		      max.n);
 }
@@ -299,10 +348,10 @@ static void check_limit(const struct node *n, struct health *h)
 struct host_probe {
 	const struct node *n;
 	unsigned functions, slots;
-	size_t ports; /* without a bus number */
+	size_t ports; /* number of ports without a bus number */
 	char where[300], free[300], list[160];
 	int rc;
-	struct err err, shares; /* shares: why none can be mounted */
+	struct err err, shares; /* shares: the reason why shares cannot be mounted */
 };
 
 static void probe_host(void *box)
@@ -327,7 +376,7 @@ static void probe_host(void *box)
 	snprintf(l->list, sizeof(l->list), "%s", list);
 }
 
-/* Says which slots are missing, and what to do. */
+/* Reports missing slots, and the next step. */
 static void check_functions(const struct host_probe *l, struct health *h)
 {
 	if (!l->functions && !l->slots)
@@ -336,7 +385,8 @@ static void check_functions(const struct host_probe *l, struct health *h)
 		      l->where, l->free);
 	if (l->ports)
 		fault(h, HEALTH_DEGRADED, "PortsWithoutBus",
-		      "the host has no bus number for %zu hot-plug ports of the DPU, so no volume can be plugged there: add pci=realloc to the kernel's arguments (%.150s)",
+		      "the host has no bus number for %zu hot-plug ports of the DPU, so they "
+		      "cannot receive volumes: add pci=realloc to the kernel's arguments (%.150s)",
 		      l->ports, l->list);
 }
 

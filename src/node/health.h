@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is wrong with a volume on this node, or with the node's way to its storage (CSI 1.13, volume
- * health). Reads only, touches no dead filesystem, answers within seconds whatever the device does.
+ * Reports the health of a volume on this node, and of the node's path to its storage (CSI 1.13,
+ * volume health). Only reads, never accesses a dead filesystem, and returns within seconds whatever
+ * the device does.
  */
 #pragma once
 
@@ -9,7 +10,10 @@
 
 #define HEALTH_FAULTS_MAX 8
 
-/* CSI's numbers for a volume; for the storage they mean 1 degraded and 2 unreachable. */
+/*
+ * The numbers that CSI defines for a volume. For the storage, 1 means degraded and 2 means
+ * unreachable.
+ */
 enum health_status {
 	HEALTH_DEGRADED = 1,
 	HEALTH_INACCESSIBLE = 2,
@@ -18,22 +22,25 @@ enum health_status {
 struct health_fault {
 	enum health_status status;
 	const char *reason; /* CamelCase, static; unique within one answer */
-	char message[400];
+	/* kubelet accepts 1,024 bytes, and prints some bytes as six characters */
+	char message[700];
 };
 
 struct health {
 	struct health_fault v[HEALTH_FAULTS_MAX];
-	size_t n; /* 0: nothing wrong, or nothing known */
+	size_t n; /* 0: no fault, or the state could not be determined */
 };
 
 /*
- * publish_path and staging_path may be NULL or "": the first that is given is looked at; without
- * both the volume is searched for by its id. A volume that this node does not know has no faults.
+ * Checks the volume at publish_path or, if that is not given, at staging_path; both may be NULL or
+ * "". If neither is given, or nothing is mounted at the staging path, the volume is searched for by
+ * its ID. If the volume is not mounted, its fault is the last error of its calls
+ * (common/failing.h); without such an error, a volume unknown to this node has no faults.
  */
 int node_volume_health(struct node *n, const char *volume_id, const char *publish_path,
                        const char *staging_path, struct health *ret, struct err *err) MUST_CHECK;
 /*
- * Does the DPU offer functions for volumes to this host, is their number known, and do calls, tools
- * and accesses to sysfs come back?
+ * Reports whether the DPU offers functions for volumes to this host, whether their number is known,
+ * and whether calls, tools or accesses to sysfs hang.
  */
 int node_storage_health(struct node *n, struct health *ret, struct err *err) MUST_CHECK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the id of this host's boot. */
+/* Reads the ID of this host's boot. */
 #include "node/node.h"
 
 #include <stdio.h>

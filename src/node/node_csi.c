@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wire door of the node: messages to plain structs and back, the argument rules of the
- * specification, the method table. Decides nothing about devices or mounts. Field errors are in the
- * Go plugin's words.
+ * The RPC service of the node: converts messages to plain structs and back, and has the argument
+ * rules of the specification and the method table. Decides nothing about devices or mounts. Errors
+ * about fields have the same wording as in the Go plugin.
  */
 #include "node/node_csi.h"
 
@@ -26,7 +26,7 @@
 
 /* ---- argument rules ---- */
 
-/* Where something is mounted or unmounted. */
+/* Checks a path that will be mounted or unmounted. */
 static int require_path(const struct node *n, const char *path, const char *field, struct err *err)
 {
 	if (csi_require(path, field, err))
@@ -34,7 +34,10 @@ static int require_path(const struct node *n, const char *path, const char *fiel
 	return paths_check_point(&n->o, path, err) ? err_wrap(err, "%s", field) : 0;
 }
 
-/* Where a volume must be already: elsewhere there is none. */
+/*
+ * Checks a path where a volume must already be mounted. NOT_FOUND for a path outside the permitted
+ * directories, which has no volume.
+ */
 static int require_volume_path(const struct node *n, const char *path, struct err *err)
 {
 	if (csi_require(path, "VolumePath", err))
@@ -66,6 +69,7 @@ static int stage_volume(void *self, struct rpc_call *call, const void *req, Prot
 	    context_want(&publish_context, &s.params, &s.want, err))
 		return -1;
 	s.attachment = kvs_get(&publish_context, PUBLISH_ATTACHMENT_UID);
+	s.attachment_created = kvs_get(&publish_context, PUBLISH_ATTACHMENT_CREATED);
 	return node_stage(self, &s, call->deadline, err);
 }
 
@@ -106,7 +110,8 @@ static int publish_volume(void *self, struct rpc_call *call, const void *req,
 		return -1;
 	if (str_empty(q->staging_target_path))
 		return err_set(err, ERR_PRECONDITION,
-		               "StagingTargetPath: field is required, volumes are staged first");
+		               "StagingTargetPath: field is required; volumes are staged before "
+		               "they are published");
 	if (require_path(self, q->staging_target_path, "StagingTargetPath", err))
 		return -1;
 	if (publish_context_given(&publish_context)) {
@@ -192,7 +197,10 @@ static int expand_volume(void *self, struct rpc_call *call, const void *req,
 	    range_of(q->capacity_range, &e, err) || require_volume_path(self, q->volume_path, err))
 		return -1;
 	if (q->volume_capability) {
-		/* What the volume is, only the path tells: node_expand() compares. */
+		/*
+		 * Only the shape is checked here: the path determines the kind of volume, which
+		 * node_expand() compares.
+		 */
 		if (volume_cap_shape_from_csi(q->volume_capability, "VolumeCapability",
 		                              &call->arena, &cap, err))
 			return -1;
@@ -219,7 +227,7 @@ static Csi__V1__VolumeHealth *volume_health(struct rpc_call *call, const char *v
 
 		e->status = (Csi__V1__VolumeHealthErrorType)h->v[i].status;
 		e->reason = (char *)h->v[i].reason;
-		e->message = csi_shown(call, h->v[i].message);
+		e->message = csi_health_message(call, h->v[i].message);
 		r->health_statuses[r->n_health_statuses++] = e;
 	}
 	return r;
@@ -258,13 +266,13 @@ static int get_storage_health(void *self, struct rpc_call *call, const void *req
 
 		b->status = (Csi__V1__StorageHealthErrorType)h.v[i].status;
 		b->reason = (char *)h.v[i].reason;
-		b->message = csi_shown(call, h.v[i].message);
+		b->message = csi_health_message(call, h.v[i].message);
 		reply->backend_health[reply->n_backend_health++] = b;
 	}
 	return 0;
 }
 
-/* ---- what the node is ---- */
+/* ---- node information ---- */
 
 static int get_info(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
                     struct err *err)
@@ -275,7 +283,10 @@ static int get_info(void *self, struct rpc_call *call, const void *req, Protobuf
 		CSI_REPLY(call, resp, csi__v1__node_get_info_response);
 
 	(void)req;
-	/* A registrar beside the driver knows no gate: kubelet refuses it, and it tries again. */
+	/*
+	 * The node-driver-registrar does not know the gate. After this error kubelet rejects the
+	 * registration, and the registrar retries it.
+	 */
 	if (gatekeeper_check_registration(n->o.gate, err) ||
 	    max_volumes_answer(n, call->deadline, &max, err))
 		return -1;
@@ -320,15 +331,15 @@ static int get_capabilities(void *self, struct rpc_call *call, const void *req,
 /* ---- the table ---- */
 
 /*
- * Stats and health take no lock: they change nothing, and a pod's metrics must not make its unmount
- * ABORTED.
+ * Stats and health take no lock, because they change nothing, and reading a pod's metrics must not
+ * make its unmount fail with ABORTED.
  */
 static const struct rpc_method node_methods[] = {
 	{ .name = "NodeStageVolume", .handler = stage_volume, .key = csi_volume_id },
 	{ .name = "NodeUnstageVolume", .handler = unstage_volume, .key = csi_volume_id },
 	{ .name = "NodePublishVolume", .handler = publish_volume, .key = csi_volume_id },
 	{ .name = "NodeUnpublishVolume", .handler = unpublish_volume, .key = csi_volume_id },
-	{ .name = "NodeGetVolumeStats", .handler = get_volume_stats },
+	{ .name = "NodeGetVolumeStats", .handler = get_volume_stats, .reads = true },
 	{ .name = "NodeGetVolumeHealth", .handler = get_volume_health },
 	{ .name = "NodeGetStorageHealth", .handler = get_storage_health },
 	{ .name = "NodeExpandVolume", .handler = expand_volume, .key = csi_volume_id },

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CSI's Node service on the wire. */
+/* Serves CSI's Node service. */
 #pragma once
 
 #include "common/keylock.h"
 #include "rpc/rpc.h"
 #include "node/node.h"
 
-/* `n` and `locks` outlive it. */
+/* Returns the service; `n` and `locks` must outlive the service. */
 struct rpc_service node_service(struct node *n, struct keylock *locks);

@@ -28,11 +28,14 @@ static void complete_tuning(struct node_tuning *t)
 	set_default(&t->busy_ms, 1000);
 	set_default(&t->unstaging_ms, 3000);
 	set_default(&t->lock_ms, 1000);
-	/* Hotplug scripts and the kernel's probing run while a call waits. */
+	/* Leaves time for hotplug scripts and the kernel's probing. */
 	set_default(&t->settle_ms, 1000);
-	/* kubelet gives a stage two minutes; after two such waits half of them is left. */
+	/* half of kubelet's deadline for a stage, which is two minutes */
 	set_default(&t->job_turn_ms, 60000);
-	/* NodeGetInfo waits at most twice, and kubelet must register the driver within 2 s. */
+	/*
+	 * NodeGetInfo waits for this time at most twice, and the driver must register with kubelet
+	 * within 2 s.
+	 */
 	set_default(&t->host_wait_ms, 750);
 	set_default(&t->guard_ms, 3000);
 	set_default(&t->unpublish_ms, 2000);
@@ -42,7 +45,7 @@ static void complete_tuning(struct node_tuning *t)
 
 void node_init(struct node *n, const struct node_options *o)
 {
-	struct err later = ERR_INIT; /* node_boot_id() tells it */
+	struct err later = ERR_INIT; /* node_boot_id() will report the error */
 
 	*n = (struct node) { .o = *o,
 		             .guard = guard_new(&n->o.tuning.guard_ms),
@@ -71,8 +74,8 @@ void node_wait_jobs(struct node *n, struct deadline d)
 	err_clear(&err);
 	if (jobs_wait(n->jobs, d, &err))
 		log_event(LOG_WARNING,
-		          "stopping while tools run; they end with the container, and the next "
-		          "stage of their volumes on this node repeats them",
+		          "stopping while tools run; the tools end with the container, and the "
+		          "next stage of each volume on this node repeats its tool",
 		          "running", err.msg, NULL);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gate of --controlled-mode: what opens and closes with it. The gatekeeper's thread calls what
- * it is given here.
+ * The gate of --controlled-mode, and the actions when it opens and closes. The gatekeeper's thread
+ * calls the functions that are passed to it here.
  */
 #include "program/program.h"
 
@@ -11,10 +11,13 @@
 #include "node/host/max_volumes.h"
 #include "node/host/prepare.h"
 
-/* Modules are loaded in that time, and it goes on as long as VFs appear. */
+/* Time in which modules are loaded; it is extended as long as VFs appear. */
 #define PREPARE_QUIET_MS 5000
 
-/* A preparation that still runs is reported as a failure and retried: the driver registers. */
+/*
+ * A preparation that is still running is reported as a failure and retried; the driver still
+ * registers.
+ */
 static int gate_prepare(void *arg, struct err *err)
 {
 	struct program *p = arg;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What --http-endpoint serves: is the driver alive, is it ready, what is looked at for /metrics.
- * The web room's threads call all but program_start_web().
+ * The content of the pages of --http-endpoint: liveness, readiness, and the host state for
+ * /metrics. The web module's threads call all functions except program_start_web().
  */
 #include "program/program.h"
 
 #include "common/cleanup.h"
+#include "common/failing.h"
 #include "common/metric.h"
 #include "controller/ready.h"
 #include "node/host/count.h"
-#include "rpc/failing.h"
 #include "rpc/rpc_probe.h"
 
-/* The same for /healthz: less than its asker waits (10 s in the manifests). */
+/* The time limit for /healthz, shorter than the timeout of its client (10 s in the manifests). */
 #define HEALTH_MS 5000
 
-/* The whole way of a call: socket, listener, gRPC, poller. */
+/* Tests the whole path of a call: socket, listener, gRPC, poller. */
 static int is_alive(void *arg, struct err *err)
 {
 	const struct program *p = arg;
@@ -60,10 +60,11 @@ static void look_for_readiness(void *arg, struct web_checks *ret)
 		web_check(ret, "kubelet",
 		          health_is_registered(&p->health)
 		                  ? NULL
-		                  : "has not registered the driver: the driver's log says why");
+		                  : "has not registered the driver: the driver's log has the "
+		                    "reason");
 }
 
-/* Waits for nothing. */
+/* Never waits. */
 static void count_now(void *arg)
 {
 	int64_t oldest;
@@ -72,6 +73,8 @@ static void count_now(void *arg)
 
 	if (p->has_node)
 		node_count_hung(&p->node);
+	if (!str_empty(p->flags.registration_path))
+		metric_set(METRIC_REGISTERED, health_is_registered(&p->health), NULL);
 	metric_set(METRIC_VOLUMES_FAILING, n, NULL);
 	metric_set(METRIC_VOLUMES_FAILING_OLDEST, oldest, NULL);
 }
@@ -98,6 +101,7 @@ int program_start_web(struct program *p, struct err *err)
 		.address = p->flags.http_endpoint,
 		.version = SNAP_CSI_VERSION,
 		.mode = p->flags.mode,
+		.node = p->flags.node ? p->flags.node_id : "",
 		.modes = (p->flags.controller ? METRIC_CONTROLLER : 0) |
 		         (p->flags.node ? METRIC_NODE : 0),
 		.alive = is_alive,

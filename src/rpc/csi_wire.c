@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fields of CSI messages by their names in the .proto, through protobuf-c's descriptors: one
- * function serves every message, and no generated type is named. A field that the message does not
- * have is a mistake in this program, so it is asserted.
+ * Fields of CSI messages by their names in the .proto, through protobuf-c's descriptors, so that
+ * one function serves every message, and no generated type is named. A field that the message does
+ * not have is a bug in this program, so it is asserted.
  */
 #include "rpc/csi_wire.h"
 
 #include <assert.h>
+#include <string.h>
 
+#include "common/limits.h"
 #include "common/str.h"
 #include "rpc/wire_check.h"
 
@@ -120,4 +122,18 @@ char *csi_shown(struct rpc_call *call, const char *text)
 
 	str_add_shown(&shown, text);
 	return arena_strdup(&call->arena, shown.ptr);
+}
+
+char *csi_health_message(struct rpc_call *call, const char *text)
+{
+	char *shown = csi_shown(call, text);
+	size_t n = strlen(shown), at = 0;
+
+	if (n <= LIMIT_HEALTH_MESSAGE)
+		return shown;
+	/* Do not cut within a character. */
+	while (at + utf8_length(shown + at, n - at) <= LIMIT_HEALTH_MESSAGE)
+		at += utf8_length(shown + at, n - at);
+	shown[at] = '\0';
+	return shown;
 }

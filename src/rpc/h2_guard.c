@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads frame heads and keeps account. It decodes no headers and judges no protocol: what is wrong
- * but cheap, gRPC answers.
+ * Reads frame headers and keeps the accounts. It decodes no header blocks and does not check the
+ * protocol, because errors that are cheap are left to gRPC.
  *
- * Two accounts. Calls: a client may open as many as can be open at once, and have them all wait. An
- * opened call costs one and is paid back when the server ends it; one that the client gives up is
- * paid by time alone. Its frames (HEADERS, the begin of its message, RST_STREAM) cost nothing else,
- * also when the server has ended it just before the RST_STREAM, as it does at a deadline.
+ * There are two accounts. The first is for calls: a client may open as many calls as can be open at
+ * once, and let them all wait. An opened call costs one unit, which is refunded when the server
+ * ends the call; for a call that the client abandons, only time refunds the unit. The call's frames
+ * (HEADERS, the start of its message, RST_STREAM) cost nothing else, even if the server has ended
+ * the call just before the RST_STREAM, as it does at a deadline.
  *
- * Frames: a connection begins with LIMIT_RPC_BUDGET. Any other frame costs one; a PING costs four,
- * long frames cost more, except for the bulk of a message. A call that the server ends pays twelve
- * (for the WINDOW_UPDATE and PING that clients answer data with, for one), each DATA frame of the
- * server two, a second 200. A correct client thus stays at the top.
+ * The second is for frames: a connection begins with LIMIT_RPC_BUDGET. Any other frame costs one
+ * unit; a PING costs four, and long frames cost more, except for the bulk of a message. A call that
+ * the server ends refunds twelve units (among other things, for the WINDOW_UPDATE and PING that
+ * clients send in response to data), each DATA frame of the server two, each second 200. So a
+ * correct client stays at the maximum.
  *
- * And the bytes of unfinished messages: gRPC opens its window for each message up to the largest,
- * and keeps what has come. A stream's bytes count until a frame of the client that ends its message
- * is complete, or the stream ends. The sum is looked at behind each piece that was read, so a short
- * message that comes whole is taken also while others have reached the limit.
+ * The bytes of unfinished messages are also limited, because gRPC opens its window for each message
+ * up to the maximum size, and keeps the received bytes. A stream's bytes count until the client's
+ * frame that ends the message is complete, or the stream ends. The sum is checked after each piece
+ * that was read, so a short message that arrives at once is accepted even while other messages have
+ * reached the limit.
  */
 #include "rpc/h2_guard.h"
 
@@ -42,10 +45,12 @@ enum frame_type {
 enum { END_STREAM = 0x1, ACK = 0x1, END_HEADERS = 0x4, PADDED = 0x8 };
 
 #define FIRST_BYTE_SEEN (UINT32_C(1) << 31) /* a stream's number has 31 bits */
-#define FRAME INT64_C(1000)                 /* the price of one */
-#define BULK 1024                           /* a DATA frame from here on is part of a message */
-#define UPDATES_PER_CALL 2 /* WINDOW_UPDATEs that clients send with a call, for it and for all */
-#define ROOM_KEPT 64       /* streams, while none is open */
+#define FRAME INT64_C(1000)                 /* the price of one frame */
+/* a DATA frame of this size or more is part of a message */
+#define BULK 1024
+/* WINDOW_UPDATEs that clients send with a call, for its stream and the connection */
+#define UPDATES_PER_CALL 2
+#define ROOM_KEPT 64 /* allocated streams, while none is open */
 #define CALL_PAYS (12 * FRAME)
 #define DATA_PAYS (2 * FRAME)
 #define NS_PER_THOUSANDTH INT64_C(5000) /* 200 frames per second */
@@ -93,8 +98,8 @@ static uint32_t number(const uint8_t *p, size_t n)
 }
 
 /*
- * Takes bytes up to the end of a head, or of what has come of a payload. Returns whether a head is
- * complete; the bytes that were taken have gone from *p and *n.
+ * Consumes bytes up to the end of a header, or of the received part of a payload; advances *p and
+ * *n. Returns true if a header is complete.
  */
 static bool h2_frame_take(struct h2_frames *f, const uint8_t **p, size_t *n)
 {
@@ -145,7 +150,7 @@ static void add_stream(struct h2_guard *g, uint32_t stream)
 
 static void add_bytes(struct h2_guard *g, struct h2_stream *s, size_t n)
 {
-	s->bytes += (uint32_t)n; /* the limit is far below its maximum */
+	s->bytes += (uint32_t)n; /* no overflow: the limit is far below the maximum */
 	g->unfinished += n;
 	*g->all_unfinished += n;
 }
@@ -157,7 +162,7 @@ static void drop_bytes(struct h2_guard *g, struct h2_stream *s)
 	s->bytes = 0;
 }
 
-/* Returns whether it was open. */
+/* Returns true if the stream was open. */
 static bool end_stream(struct h2_guard *g, uint32_t stream)
 {
 	struct h2_stream *s = find(g, stream);
@@ -223,7 +228,7 @@ static int64_t price(struct h2_guard *g, const struct h2_frames *f)
 		g->updates--;
 		return 0;
 	case PING:
-		return 4 * FRAME; /* gRPC answers each */
+		return 4 * FRAME; /* gRPC answers each PING */
 	default:
 		return FRAME + f->length / 64 * FRAME;
 	}
@@ -234,7 +239,7 @@ static int64_t price(struct h2_guard *g, const struct h2_frames *f)
 static const char *h2_stream_open(struct h2_guard *g, uint32_t stream)
 {
 	if (stream <= g->last_stream)
-		return NULL; /* trailers, or an error that gRPC answers */
+		return NULL; /* trailers, or an error that gRPC handles */
 	if (g->n_streams == LIMIT_RPC_STREAMS) {
 		snprintf(g->reason, sizeof(g->reason), "it opened more than %d streams",
 		         LIMIT_RPC_STREAMS);
@@ -242,7 +247,7 @@ static const char *h2_stream_open(struct h2_guard *g, uint32_t stream)
 	}
 	g->calls -= FRAME;
 	if (g->calls < 0)
-		return "it gives up more calls than it lets end";
+		return "it cancels more calls than it completes";
 	g->last_stream = stream;
 	add_stream(g, stream);
 	if (g->updates < UPDATES_PER_CALL * LIMIT_RPC_STREAMS)
@@ -278,7 +283,7 @@ static const char *on_client_frame(struct h2_guard *g, const struct h2_frames *f
 	g->budget -= price(g, f);
 	if (g->budget < 0) {
 		snprintf(g->reason, sizeof(g->reason),
-		         "its frames cost more than its calls are worth, the last one is %s",
+		         "its frames are out of proportion to its calls, the last one is %s",
 		         f->type < ARRAY_LEN(names) ? names[f->type] : "of an unknown type");
 		return g->reason;
 	}
@@ -307,8 +312,8 @@ static const char *on_client_frame(struct h2_guard *g, const struct h2_frames *f
 }
 
 /*
- * The first byte of a message says whether it is compressed: 0 or 1. gRPC 1.51 takes a message with
- * another one for an empty message.
+ * Checks the first byte of a message, which says whether the message is compressed: 0 or 1. gRPC
+ * 1.51 treats a message with any other value as an empty one.
  */
 static const char *check_first_byte(struct h2_guard *g, struct h2_stream *s, const uint8_t *p,
                                     size_t n)
@@ -339,7 +344,10 @@ static const char *on_data(struct h2_guard *g, const uint8_t *p, size_t n)
 	return g->first_byte == g->client.stream ? check_first_byte(g, s, p, n) : NULL;
 }
 
-/* With all of its payload. A header block that goes on ends no message yet. */
+/*
+ * Called after the whole payload of a frame. A header block that continues does not end a message
+ * yet.
+ */
 static void on_client_frame_end(struct h2_guard *g, const struct h2_frames *f)
 {
 	uint8_t wanted = f->type == HEADERS ? END_STREAM | END_HEADERS : END_STREAM;
@@ -357,7 +365,7 @@ static const char *check_unfinished(struct h2_guard *g, size_t before)
 	if (*g->all_unfinished <= LIMIT_RPC_UNFINISHED || g->unfinished <= before)
 		return NULL;
 	snprintf(g->reason, sizeof(g->reason),
-	         "it goes on with a message while unfinished ones have more than %d MiB",
+	         "it continues a message while unfinished messages have more than %d MiB",
 	         LIMIT_RPC_UNFINISHED / (1024 * 1024));
 	return g->reason;
 }
@@ -389,7 +397,7 @@ const char *h2_guard_client(struct h2_guard *g, const uint8_t *p, size_t n, int6
 
 /* ---- the server's direction ---- */
 
-/* Returns whether the call was open. */
+/* Returns true if the call was open. */
 static bool server_ends(struct h2_guard *g, uint32_t stream)
 {
 	if (!end_stream(g, stream))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The health service: one method that reads one atomic. It knows two names: "" is the server, which
- * is well when it answers, and HEALTH_REGISTERED.
+ * The health service has one method, which reads one atomic. It knows two service names: "", which
+ * is the server and is healthy whenever it answers, and HEALTH_REGISTERED.
  */
 #include "rpc/health.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gRPC's health service: it says whether kubelet has registered the driver, which Identity.Probe
- * does not, since a driver that waits for kubelet must not be killed by the liveness probe.
+ * gRPC's health service: reports whether kubelet has registered the driver. Identity.Probe does not
+ * report that, since the liveness probe must not kill a driver that waits for kubelet.
  */
 #pragma once
 
@@ -9,10 +9,11 @@
 
 #include "rpc/rpc.h"
 
-#define HEALTH_REGISTERED "registered" /* the name to ask for */
+#define HEALTH_REGISTERED "registered" /* the service name in the request */
 
 enum health_registration {
-	HEALTH_NO_REGISTRATION = 0, /* somebody else registers the driver: the name is unknown */
+	/* another program registers the driver: the service name is unknown */
+	HEALTH_NO_REGISTRATION = 0,
 	HEALTH_NOT_REGISTERED,
 	HEALTH_IS_REGISTERED,
 };
@@ -21,9 +22,9 @@ struct health {
 	_Atomic enum health_registration registration;
 };
 
-/* The service; `health` outlives it. Answered on the poller. */
+/* Returns the service; `health` must outlive it. Its calls are answered on the poller. */
 struct rpc_service health_service(struct health *health);
-/* Any thread. */
+/* Returns true if kubelet has registered the driver. Any thread. */
 bool health_is_registered(const struct health *health);
-/* For registration_options; `arg` is a struct health. Any thread. */
+/* A callback for registration_options; `arg` is a struct health. Any thread. */
 void health_registered(void *arg, bool registered);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Identity service. It answers from constants on the poller thread, so it answers also while
- * every worker is busy; only whether volumes can be expanded may have to be asked for first. Probe
- * says "ready" as long as the process serves: otherwise the liveness probe would kill a driver that
- * only waits for an API server.
+ * The Identity service. It answers with constants on the poller thread, even while every worker is
+ * busy. Only the answer whether volumes can be expanded may need a request first. Probe returns
+ * "ready" as long as the process serves calls; otherwise the liveness probe would kill a driver
+ * that only waits for an API server.
  */
 #include "rpc/identity_csi.h"
 
@@ -57,7 +57,7 @@ static int get_plugin_capabilities(void *self, struct rpc_call *call, const void
 	for (size_t i = 0; i < identity->n_services; i++)
 		r->capabilities[r->n_capabilities++] =
 			service_capability(call, identity->services[i]);
-	/* A disk that grows is seen by its host at once, and its filesystem grows mounted. */
+	/* The host sees a grown disk at once, and its filesystem can grow while mounted. */
 	if (identity->expands && identity->expands(identity->arg, call->deadline))
 		r->capabilities[r->n_capabilities++] = expansion_capability(
 			call, CSI__V1__PLUGIN_CAPABILITY__VOLUME_EXPANSION__TYPE__ONLINE);

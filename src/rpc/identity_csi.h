@@ -6,7 +6,7 @@
 
 #include "rpc/rpc.h"
 
-#define IDENTITY_CSI_VERSION "1.13.0" /* of the interface: csi/csi.proto */
+#define IDENTITY_CSI_VERSION "1.13.0" /* version of the CSI specification: csi/csi.proto */
 
 struct identity {
 	const char *name; /* "csi.snap.nvidia.com" */
@@ -15,15 +15,15 @@ struct identity {
 	const Csi__V1__PluginCapability__Service__Type *services;
 	size_t n_services;
 	/*
-	 * Can the controller expand volumes? It may block until the deadline: GetPluginCapabilities
-	 * has a thread then. NULL: no.
+	 * Returns true if the controller can expand volumes. It may block until the deadline, so
+	 * GetPluginCapabilities then runs on a worker. NULL: the controller cannot.
 	 */
 	bool (*expands)(void *arg, struct deadline d);
 	void *arg;
 };
 
 /*
- * The service; `identity` outlives it. Every method is answered on the poller, except for the one
- * that asks expands().
+ * Returns the service; `identity` must outlive it. Every method is answered on the poller, except
+ * GetPluginCapabilities if it calls expands().
  */
 struct rpc_service identity_service(struct identity *identity);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Owns the listening descriptor, the socket file while it is this listener's, and every connection
- * to its end. (What passes over a connection: relay.c.)
+ * until it ends. (relay.c forwards the bytes of a connection.)
  *
  * One thread writes the table; listener_peer_pid() reads it from other threads, under the lock. The
- * caller blocks signals before.
+ * caller blocks signals first.
  */
 #include "rpc/listener.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -33,46 +34,49 @@
 #include "rpc/relay.h"
 
 #define BACKLOG 128
-#define PAUSE_MS 100       /* before the next accept() when there is no free descriptor */
-#define FEW_CONNECTIONS 16 /* are tried with any limit of descriptors */
+#define PAUSE_MS 100       /* before the next accept() when no descriptor is free */
+#define FEW_CONNECTIONS 16 /* allowed even with a low descriptor limit */
 
 #define MS INT64_C(1000000)
-#define EVENTS 32           /* taken from epoll at once */
-#define DRAIN_MS 1000       /* for clients to read their last answers, at the end */
-#define STOP_UNREAD_MS 5000 /* for a client to read, while the server stops */
-#define TRIM_MS 2000        /* after bytes have passed, memory is given back */
+#define EVENTS 32           /* maximum number of events taken from epoll at once */
+#define DRAIN_MS 1000       /* time for clients to read their last answers at the end */
+#define STOP_UNREAD_MS 5000 /* time for a client to read pending bytes while the server stops */
+#define TRIM_MS 2000        /* time without traffic after which unused memory is released */
 #define PROC_STAT_MAX 4096
 
 struct connection {
-	struct relay *relay; /* NULL: over, to be removed */
-	int grpc_fd;         /* gRPC's end; -1: it has none yet */
+	struct relay *relay; /* NULL: the connection has ended and is to be removed */
+	int grpc_fd;         /* gRPC's end; -1: not yet passed on */
 	int pid;
 };
 
-/* What the thread is asked for. */
+/* The phases that other threads request. */
 enum phase { SERVE, NO_MORE_CONNECTIONS, END };
 
 struct listener {
 	struct listener_options options;
 	struct relay_options relay;
 	char *path;
-	dev_t dev; /* of the socket file, to remove no other */
+	dev_t dev; /* of the socket file, so that only this one is removed */
 	ino_t ino;
 	int fd, epoll, wake;
+	/* directory of the socket file, with owner_lock(); -1: it could not be opened */
+	int folder;
 	bool bound, running;
-	bool woken;           /* by another thread, which is obeyed after the events at hand */
+	/* set by another thread, whose request is handled after the current events */
+	bool woken;
 	int64_t paused_until; /* 0: accepting */
-	int64_t trim_at;      /* 0: nothing to give back */
-	int64_t active_at;    /* when something passed last */
-	size_t unfinished;    /* bytes of messages whose end has not come; the thread's */
-	int64_t end_by;       /* for clients to read their last answers; 0: not ending */
-	/* Of the options, or fewer when the process has few descriptors. */
+	int64_t trim_at;      /* 0: no memory to release */
+	int64_t active_at;    /* when bytes were last relayed */
+	size_t unfinished;    /* bytes of incomplete messages; used only by the thread */
+	int64_t end_by;       /* time limit for clients to read their last answers; 0: not ending */
+	/* From the options, or lower if the process's descriptor limit is low. */
 	unsigned max_connections;
-	struct relay *over[EVENTS]; /* freed after the events that may name them */
+	struct relay *over[EVENTS]; /* freed after the events that may refer to them */
 	unsigned n_over;
 	pthread_t thread;
-	pthread_mutex_t lock;      /* guards all below; only the thread writes the table */
-	struct wait_queue changed; /* `reached` */
+	pthread_mutex_t lock;      /* guards the fields below; only the thread writes the table */
+	struct wait_queue changed; /* signals a change of `reached` */
 	enum phase asked, reached;
 	unsigned n;
 	struct connection table[];
@@ -80,22 +84,66 @@ struct listener {
 
 /* ---- the socket file ---- */
 
+/* Returns -1 with errno if the directory cannot be opened. */
+static int open_folder(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *dir AUTO(free) = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
+
+	return open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 /*
- * Was the process behind the socket killed? One of its threads in an uninterruptible sleep keeps
- * its descriptors open, so the socket still takes connections. A process of a PID namespace that is
- * not visible here counts as alive.
+ * Returns a lock on the directory of a socket file, at the offset of the file's inode number. With
+ * fcntl(2) other processes find the lock's holder, even when a connection to the socket no longer
+ * tells it, and no file is left in the directory.
  */
-static bool is_dead(int fd)
+static struct flock owner_lock(short type, ino_t socket_file)
+{
+	return (struct flock) { .l_type = type,
+		                .l_whence = SEEK_SET,
+		                .l_start = (off_t)(socket_file & INT64_MAX),
+		                .l_len = 1 };
+}
+
+/*
+ * Returns the pid of the process that created the socket; 0 if that process is another program, or
+ * is not visible here.
+ */
+static pid_t owner_of(const char *path)
+{
+	int folder AUTO(fd) = open_folder(path);
+	struct flock lock;
+	struct stat st;
+
+	if (folder < 0 || lstat(path, &st))
+		return 0;
+	lock = owner_lock(F_WRLCK, st.st_ino);
+	return fcntl(folder, F_GETLK, &lock) || lock.l_type == F_UNLCK ? 0 : lock.l_pid;
+}
+
+static pid_t peer_of(int fd)
 {
 	struct ucred peer = { .pid = 0 };
 	socklen_t n = sizeof(peer);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) ? 0 : peer.pid;
+}
+
+/*
+ * Returns true if the process was killed. If one of its threads is in an uninterruptible sleep, the
+ * process keeps its descriptors open, so its socket still accepts connections. A process of a PID
+ * namespace that is not visible here counts as alive.
+ */
+static bool is_dead(pid_t pid)
+{
 	char *path AUTO(free) = NULL, *stat AUTO(free) = NULL;
 	const char *name_end;
 	struct err ignored = ERR_INIT;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) || peer.pid <= 0)
+	if (pid <= 0)
 		return false;
-	path = xasprintf("/proc/%d/stat", (int)peer.pid);
+	path = xasprintf("/proc/%d/stat", (int)pid);
 	if (file_read_line(path, PROC_STAT_MAX, &stat, &ignored))
 		return false;
 	name_end = strrchr(stat, ')');
@@ -111,8 +159,8 @@ bool listener_answers(const char *path)
 	if (fd < 0)
 		return false;
 	if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
-		return errno == EAGAIN;
-	return !is_dead(fd);
+		return errno == EAGAIN && !is_dead(owner_of(path)); /* a full backlog */
+	return !is_dead(peer_of(fd));
 }
 
 static const char *file_kind(mode_t mode)
@@ -142,7 +190,7 @@ static int listener_check_name(const char *path, struct err *err)
 	return 0;
 }
 
-/* A name of 8 characters in the directory of the path. */
+/* Creates a name of 8 characters in the directory of the path. */
 static int temporary_name(const char *path, struct sockaddr_un *ret, struct err *err)
 {
 	const char *slash = strrchr(path, '/');
@@ -163,11 +211,12 @@ static int temporary_name(const char *path, struct sockaddr_un *ret, struct err 
 }
 
 /*
- * Sets mode and group, listens, then renames the socket from its temporary name. Before listen()
- * nobody can connect, so nobody connects under another mode.
+ * Sets mode and group, listens, then renames the socket from its temporary name. Before listen() no
+ * process can connect, so no process connects under another mode.
  */
 static int put_in_place(struct listener *l, const char *name, struct err *err)
 {
+	struct flock lock;
 	struct stat st;
 
 	if (chmod(name, l->options.mode))
@@ -182,6 +231,10 @@ static int put_in_place(struct listener *l, const char *name, struct err *err)
 		return err_sys(err, errno, "stat the socket %s", name);
 	l->dev = st.st_dev;
 	l->ino = st.st_ino;
+	/* Without the lock the listener also works, but listener_answers() may not recognize it. */
+	l->folder = open_folder(l->path);
+	lock = owner_lock(F_RDLCK, l->ino);
+	IGNORE_RESULT(fcntl(l->folder, F_SETLK, &lock));
 	if (rename(name, l->path))
 		return err_sys(err, errno, "rename the new socket to %s", l->path);
 	return 0;
@@ -195,9 +248,9 @@ static int listener_bind(struct listener *l, struct err *err)
 		return -1;
 	l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (l->fd < 0)
-		return err_sys(err, errno, "make a unix socket");
+		return err_sys(err, errno, "create a unix socket");
 	if (bind(l->fd, (const struct sockaddr *)&address, sizeof(address)))
-		return err_sys(err, errno, "make the socket %s in its directory", l->path);
+		return err_sys(err, errno, "create the socket %s in its directory", l->path);
 	if (put_in_place(l, address.sun_path, err)) {
 		unlink(address.sun_path);
 		return -1;
@@ -223,9 +276,10 @@ static struct connection *table_find(struct listener *l, const struct relay *rel
 }
 
 /*
- * What work has freed, malloc keeps, also while the calls that did the work wait or hang: 9 MB of
- * 250 unmounts. All that this process does begins or ends with bytes here. So memory is given back
- * when they have rested for a while, and, while they do not rest, as often.
+ * Schedules a release of memory, because malloc keeps memory that calls have freed, even while
+ * those calls wait or hang: 9 MB after 250 unmounts. All activity of this process begins or ends
+ * with bytes in the listener. So memory is released after a quiet period, and at the same interval
+ * during continuous traffic.
  */
 static void trim_later(struct listener *l)
 {
@@ -243,7 +297,7 @@ static void table_add(struct listener *l, const struct connection *c)
 	l->table[l->n++] = *c;
 }
 
-/* Removes and frees it. Its place is free at once, its memory after the current events. */
+/* Removes and frees a connection. Its slot is free at once, its memory after the current events. */
 static void table_remove(struct listener *l, struct connection *c)
 {
 	l->over[l->n_over++] = c->relay;
@@ -253,7 +307,9 @@ static void table_remove(struct listener *l, struct connection *c)
 	*c = l->table[--l->n];
 }
 
-/* Does the process run the same program as this one, as the driver's own --probe does? */
+/*
+ * Returns true if the process runs the same program as this one, as the driver's own --probe does.
+ */
 static bool runs_this_program(int pid)
 {
 	char path[40];
@@ -264,7 +320,7 @@ static bool runs_this_program(int pid)
 	       own.st_dev == other.st_dev && own.st_ino == other.st_ino;
 }
 
-/* Is there a place for a connection of this process? */
+/* Returns true if this process may open one more connection. */
 static bool table_has_room(const struct listener *l, int pid)
 {
 	if (l->n < l->max_connections)
@@ -283,14 +339,14 @@ int listener_peer_pid(struct listener *l, int fd)
 
 /* ---- accepting ---- */
 
-/* On the thread: a relay has got its client's first words, gRPC gets fd. */
+/* Called on the thread when a relay has received the client's preface; gRPC gets fd. */
 static void listener_on_connected(void *arg, struct relay *relay, int fd)
 {
 	struct listener *l = arg;
 
 	{
 		WITH_LOCK(&l->lock);
-		/* gRPC has closed the descriptor that had this number, if there was one. */
+		/* gRPC has closed an earlier descriptor with this number, if there was one. */
 		for (unsigned i = 0; i < l->n; i++)
 			if (l->table[i].grpc_fd == fd)
 				l->table[i].grpc_fd = -1;
@@ -300,9 +356,9 @@ static void listener_on_connected(void *arg, struct relay *relay, int fd)
 }
 
 /*
- * Root, and the user that the driver runs as. A mode that lets group or others write to the socket
- * says that they may connect. Otherwise the mode has kept others out already, unless they have a
- * capability, or a descriptor that somebody gave them.
+ * Returns true for root, and for the user that the driver runs as. If the mode lets group or others
+ * write to the socket, they are also permitted. Otherwise the mode has already excluded others,
+ * unless they have a capability, or a descriptor that another process gave them.
  */
 static bool may_connect(const struct listener *l, const struct ucred *peer)
 {
@@ -352,7 +408,7 @@ static void accept_one(struct listener *l)
 		add_connection(l, fd);
 	} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 		log_limited(LOG_WARNING, 10,
-		            "cannot accept a connection (%s): trying again every %d ms",
+		            "cannot accept a connection (%s): retrying every %d ms",
 		            strerrorname_np(errno), PAUSE_MS);
 		l->paused_until = monotonic_ns() + PAUSE_MS * MS;
 		watch_listener(l, false);
@@ -373,7 +429,7 @@ static int next_timeout_ms(const struct listener *l)
 
 	for (unsigned i = 0; i < l->n; i++)
 		at = earlier(at, relay_due(l->table[i].relay));
-	/* -1: no timeout. */
+	/* epoll_wait() treats -1 as no timeout. */
 	return at == DEADLINE_NEVER ? -1 : deadline_left_ms((struct deadline) { .at = at });
 }
 
@@ -430,8 +486,8 @@ static void drop_unconnected(struct listener *l)
 }
 
 /*
- * Does what other threads have asked for, and says so. It frees relays at once, so no event that
- * may name one is left.
+ * Executes the requests of other threads, and reports that they are done. It frees relays at once,
+ * because no pending event can refer to one at this point.
  */
 static void obey(struct listener *l)
 {
@@ -448,7 +504,9 @@ static void obey(struct listener *l)
 		fd_p(&l->fd);
 		l->fd = -1;
 		drop_unconnected(l);
-		/* The stop waits for calls, and these for their clients to take the answers. */
+		/*
+		 * The stop waits for calls, and calls wait for their clients to read the answers.
+		 */
 		if (l->relay.unread_ms > STOP_UNREAD_MS)
 			l->relay.unread_ms = STOP_UNREAD_MS;
 	}
@@ -528,12 +586,16 @@ int listener_run(struct listener *l, struct err *err)
 	};
 	rc = pthread_create(&l->thread, NULL, listen_thread, l);
 	if (rc)
-		return err_sys(err, rc, "start the thread that listens on %s", l->path);
+		return err_sys_of(err, ERR_CALL_TASK, rc, "start the thread that listens on %s",
+		                  l->path);
 	l->running = true;
 	return 0;
 }
 
-/* Each takes three descriptors: a quarter of what the process may have is left for the rest. */
+/*
+ * Returns how many connections the descriptor limit allows. Each takes three descriptors; a quarter
+ * of the limit is reserved for other uses.
+ */
 static unsigned affordable(unsigned connections)
 {
 	struct rlimit limit;
@@ -555,7 +617,7 @@ int listener_new(const struct listener_options *options, struct listener **ret, 
 	l->options = *options;
 	l->max_connections = max;
 	l->path = xstrdup(options->path);
-	l->fd = l->epoll = l->wake = -1;
+	l->fd = l->epoll = l->wake = l->folder = -1;
 	pthread_mutex_init(&l->lock, NULL);
 	if (listener_bind(l, err)) {
 		listener_free(l);
@@ -572,7 +634,7 @@ static void listener_enter(struct listener *l, enum phase phase)
 		WITH_LOCK(&l->lock);
 		l->asked = phase;
 	}
-	/* Its counter cannot overflow. */
+	/* The counter of the eventfd cannot overflow. */
 	IGNORE_RESULT(eventfd_write(l->wake, 1));
 	WITH_LOCK(&l->lock);
 	while (l->reached < phase)
@@ -602,6 +664,7 @@ struct listener *listener_free(struct listener *l)
 	fd_p(&l->fd);
 	fd_p(&l->epoll);
 	fd_p(&l->wake);
+	fd_p(&l->folder);
 	pthread_mutex_destroy(&l->lock);
 	free(l->path);
 	free(l);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unix socket: our own, because gRPC's listener dies for good when descriptors run out and
- * removes a successor's socket when it stops (CVE-2023-4785 and a race, both in Debian's 1.51).
+ * Listens on the unix socket. gRPC's own listener is not used, because it stops permanently when
+ * descriptors run out, and removes a successor's socket when it stops (CVE-2023-4785 and a race,
+ * both in Debian's 1.51).
  *
- * One thread accepts connections, waits until the client has sent the HTTP/2 preface, hands a
- * descriptor over, and from then on passes the bytes on in both directions, as long as the
- * connection costs no more than its calls are worth (relay.h).
+ * One thread accepts connections, waits until the client has sent the HTTP/2 preface, and passes a
+ * descriptor to gRPC. After that it relays the bytes in both directions, as long as the connection
+ * costs no more than its calls justify (relay.h).
  */
 #pragma once
 
@@ -18,49 +19,64 @@ struct listener;
 
 struct listener_options {
 	const char *path;
-	mode_t mode; /* without a right to write for group and others: only for root and our user */
+	/* no write permission for group and others: only root and the driver's user connect */
+	mode_t mode;
 	gid_t group; /* (gid_t)-1: unchanged */
-	/* Waiting and handed over together; fewer when the process may have few descriptors. */
-	unsigned max_connections;
-	/* Further ones, only for processes that run this very program: its --probe. */
-	unsigned own_places;
-	int preface_timeout_ms; /* for the client to send the preface and SETTINGS */
-	int ack_timeout_ms;     /* for it to acknowledge the server's */
-	int unread_timeout_ms;  /* for it to read something of what waits; in a stop 5 s at most */
 	/*
-	 * Called on the listener's thread; owns the descriptor (non-blocking, close-on-exec). It is
-	 * one end of a pair: relay.c passes on what the client says.
+	 * Maximum number of connections, waiting and passed on; lower if the process's descriptor
+	 * limit is low.
+	 */
+	unsigned max_connections;
+	/* Additional connections, only for processes that run this same program (its --probe). */
+	unsigned own_places;
+	int preface_timeout_ms; /* timeout for the client to send the preface and SETTINGS */
+	int ack_timeout_ms;     /* timeout for the client to acknowledge the server's SETTINGS */
+	/* timeout for the client to read pending bytes; during a stop at most 5 s */
+	int unread_timeout_ms;
+	/*
+	 * Called on the listener's thread with a descriptor (non-blocking, close-on-exec) that the
+	 * callee owns. The descriptor is one end of a socket pair, to which relay.c forwards the
+	 * client's bytes.
 	 */
 	void (*connected)(void *arg, int fd);
 	void *arg;
 };
 
 /*
- * Binds under a temporary name, sets mode and group, listens, then renames the socket to `path`: a
- * stale socket is replaced, and there is one at every moment. Connections wait until
- * listener_run(). INVALID_ARGUMENT: no socket can have that path; FAILED_PRECONDITION: a file that
- * is not a socket is there (it stays untouched).
+ * Binds under a temporary name, sets mode and group, listens, then renames the socket to `path`. So
+ * a stale socket is replaced, and `path` is a socket at any time. Connections wait until
+ * listener_run(). INVALID_ARGUMENT if a socket cannot have this path; FAILED_PRECONDITION if the
+ * path is a file other than a socket (the file stays unchanged).
  */
 int listener_new(const struct listener_options *options, struct listener **ret, struct err *err)
 	MUST_CHECK;
 /*
- * Does a living process listen on the socket at this path? A process that is too busy to accept
- * does. A process that was killed and cannot end, because a thread sleeps in the kernel, does not.
+ * Returns true if a living process listens on the socket at this path, even if it is too busy to
+ * accept. A process that was killed but cannot end, because one of its threads sleeps in the
+ * kernel, does not count as living. If the backlog is full, only a listener_new() of this program
+ * is recognized, by an fcntl(2) lock. The calling process must have no listener in the same
+ * directory, because it would lose that lock.
  */
 bool listener_answers(const char *path);
-/* Starts to accept. */
+/* Starts to accept connections. */
 int listener_run(struct listener *l, struct err *err) MUST_CHECK;
-/* The client's process behind a descriptor that was handed over, 0 when unknown. Any thread. */
+/*
+ * Returns the pid of the client behind a descriptor that was passed on; 0 if unknown. Any thread.
+ */
 int listener_peer_pid(struct listener *l, int fd);
-/* Is the file at the path this listener's socket? The thread that made it asks. */
+/*
+ * Returns true if the file at the path is this listener's socket. Call it on the thread that
+ * created the listener.
+ */
 bool listener_has_name(const struct listener *l);
 /*
- * Removes the socket file if it is still this listener's; accepts no more connections and closes
- * those that were not handed over. The others go on. No `connected` runs when it returns.
+ * Removes the socket file if it is still this listener's, stops accepting, and closes connections
+ * that were not passed on. The others continue. `connected` is not running after the return.
  */
 void listener_stop(struct listener *l);
 /*
- * Stops it, gives clients a second to read what the owners of descriptors have written before they
- * closed them, closes all connections and ends the thread. NULL is fine; returns NULL.
+ * Stops the listener, gives clients a second to read the bytes that were written before their
+ * descriptors were closed, closes all connections and ends the thread. NULL is allowed; returns
+ * NULL.
  */
 struct listener *listener_free(struct listener *l);

@@ -2,14 +2,15 @@
 /*
  * Registration with kubelet: a second, small server, and one thread that owns it.
  *
- * The thread sleeps on inotify of the folder. When the socket is removed (somebody cleans up the
- * node, another driver of the same name ends), it serves a new one. When another file has taken its
- * place, kubelet registers what listens there: a living successor (a new pod of this driver) keeps
- * the place until it has gone, since two drivers that put each other aside would make kubelet
- * register and forget the driver for ever; a dead socket is replaced. While the folder is missing,
- * inotify cannot say when it appears, since it may be a mount point: only then the thread looks
- * again every few seconds. Both methods run on the server's poller: they answer constants and write
- * a log line.
+ * The thread waits for inotify events of the directory. When the socket is removed (by a cleanup of
+ * the node, or by another driver of the same name that ends), the thread serves a new socket. When
+ * another file has replaced the socket, kubelet registers the process that listens there. If that
+ * process is a living successor (a new pod of this driver), it keeps the path until it ends,
+ * because two drivers that replace each other would make kubelet register and forget the driver
+ * endlessly. A stale socket is replaced. While the directory is missing, inotify cannot report its
+ * creation, because it may be a mount point; also, a host may have no inotify instances left. In
+ * both cases the thread checks directory and socket every few seconds. Both methods run on the
+ * server's poller, because they answer with constants and write a log line.
  */
 #include "rpc/registration.h"
 
@@ -41,10 +42,12 @@ struct registration {
 	struct registration_options options;
 	char *path;
 	struct rpc_service service;
-	struct rpc_server *server; /* only the thread uses it; NULL: not served at the moment */
-	int inotify;               /* only the thread uses it; -1: the folder is missing */
-	bool displaced;            /* only the thread uses it: another file has our place */
-	int stop;                  /* eventfd: readable when the thread must end */
+	/* used only by the thread; NULL: the socket is not being served */
+	struct rpc_server *server;
+	int inotify; /* used only by the thread; -1: the directory is not watched */
+	/* used only by the thread: another file has this driver's path */
+	bool displaced;
+	int stop; /* eventfd: readable when the thread must end */
 	pthread_t thread;
 };
 
@@ -105,7 +108,9 @@ static const struct rpc_method methods[] = {
 static void stop_serving(struct registration *r)
 {
 	rpc_server_stop(TAKE(r->server), STOP_MS);
-	/* After the last call of its server, which might have said the opposite. */
+	/*
+	 * Done after the last call of the stopped server, which might have reported the opposite.
+	 */
 	tell(r, false);
 }
 
@@ -124,28 +129,30 @@ static int registration_serve(struct registration *r, struct err *err)
 	return 0;
 }
 
-/* Before the socket is served, so that no removal is missed. */
+/* Watches the directory. Call it before the socket is served, so that no removal is missed. */
 static int watch_folder(struct registration *r, struct err *err)
 {
 	r->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (r->inotify < 0)
-		return err_sys(err, errno, "inotify");
+		return err_sys_of(err, ERR_CALL_INOTIFY, errno, "watch %s", r->options.dir);
 	if (inotify_add_watch(r->inotify, r->options.dir,
 	                      IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF |
 	                              IN_MOVE_SELF | IN_ONLYDIR) >= 0)
 		return 0;
-	err_sys(err, errno, "watch %s (kubelet's folder plugins_registry)", r->options.dir);
+	err_sys_of(err, ERR_CALL_INOTIFY, errno, "watch %s (kubelet's folder plugins_registry)",
+	           r->options.dir);
 	close(TAKE_FD(r->inotify));
 	return -1;
 }
 
-/* Is our place taken by a successor? */
+/* Returns true if a successor has taken this driver's path. */
 static bool superseded(struct registration *r)
 {
 	if (r->displaced && listener_answers(r->path)) {
 		log_limited(
 			LOG_WARNING, 60,
-			"another process serves %s now, so kubelet registers that one; this driver registers again when it has gone",
+			"another process serves %s now, so kubelet registers that process; this "
+			"driver registers again when it has ended",
 			r->path);
 		return true;
 	}
@@ -153,24 +160,32 @@ static bool superseded(struct registration *r)
 	return false;
 }
 
-/* Brings the watch and the server into the state that the folder allows. */
+/* Creates or removes the watch and the server, as the state of the directory requires. */
 static void restore(struct registration *r)
 {
-	struct err err = ERR_INIT;
+	struct err unwatched = ERR_INIT, err = ERR_INIT;
 
 	if (r->server && !rpc_server_has_socket(r->server)) {
 		r->displaced = true;
 		stop_serving(r);
 	}
 	if (r->inotify < 0)
-		IGNORE_RESULT(watch_folder(r, &err));
-	if (r->inotify >= 0 && !r->server && !superseded(r))
+		IGNORE_RESULT(watch_folder(r, &unwatched));
+	if (unwatched.sys == ENOENT)
+		err = unwatched;
+	else if (!r->server && !superseded(r))
 		IGNORE_RESULT(registration_serve(r, &err));
 	if (err.code)
 		log_limited(LOG_WARNING, 60, "cannot be registered with kubelet yet: %s", err.msg);
+	else if (unwatched.code)
+		log_limited(LOG_WARNING, 3600, "%s; until then the socket is checked every %d s",
+		            unwatched.msg, LOOK_AGAIN_MS / 1000);
 }
 
-/* When the folder has gone, its watch reports nothing any more: inotify is closed. */
+/*
+ * Reads inotify events. If the directory was removed, its watch reports nothing any more, so
+ * inotify is closed.
+ */
 static void read_events(struct registration *r)
 {
 	char buf[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -190,7 +205,7 @@ static void read_events(struct registration *r)
 		close(TAKE_FD(r->inotify));
 }
 
-/* For how long there is nothing to do but what inotify tells of; -1: for ever. */
+/* Returns how long the thread may only wait for inotify, in ms; -1: without limit. */
 static int patience_ms(const struct registration *r)
 {
 	const struct registration_options *o = &r->options;
@@ -255,7 +270,9 @@ static int registration_begin(struct registration *r, struct err *err)
 	if (r->stop < 0)
 		return err_sys(err, errno, "eventfd");
 	rc = pthread_create(&r->thread, NULL, registration_run, r);
-	return rc ? err_sys(err, rc, "start the thread that registers with kubelet") : 0;
+	return rc ? err_sys_of(err, ERR_CALL_TASK, rc,
+	                       "start the thread that registers with kubelet")
+	          : 0;
 }
 
 int registration_start(const struct registration_options *options, struct registration **ret,

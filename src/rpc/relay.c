@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two sides of a connection and the bytes that one of them has not taken yet: they are the only
- * memory beside the struct, and there are none while both sides keep up.
+ * The two sides of a connection. A connection takes no memory except its struct and the bytes that
+ * one side has not accepted yet; while both sides keep up, nothing is buffered.
  *
- * Edge-triggered: each event reads until there is nothing left or the other side is full. When gRPC
- * closes its end, what it has written still goes to the client; when the client closes, gRPC learns
- * it by the end of its stream.
+ * Edge-triggered: each event reads until no bytes are left or the other side is full. When gRPC
+ * closes its end, its earlier bytes are still sent to the client; when the client closes the
+ * connection, gRPC sees the end of the client's bytes.
  */
 #include "rpc/relay.h"
 
@@ -23,10 +23,13 @@
 #include "rpc/h2_guard.h"
 
 #define CHUNK (16 * 1024)
-#define CHUNKS_MAX 16 /* of one connection, before another has its turn */
+#define CHUNKS_MAX 16 /* chunks of one connection before another connection has its turn */
 #define MS INT64_C(1000000)
 
-/* RFC 9113, 3.4: what every HTTP/2 client sends first, and then the head of a SETTINGS frame. */
+/*
+ * RFC 9113, 3.4: the first bytes of every HTTP/2 client, followed by the header of a SETTINGS
+ * frame.
+ */
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 #define PREFACE_LEN (sizeof(preface) - 1)
 #define HELLO_LEN (PREFACE_LEN + 9)
@@ -34,20 +37,20 @@ static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 struct side {
 	struct relay *relay;
-	int fd;           /* -1: not there yet */
-	uint32_t watched; /* by epoll */
-	bool ended;       /* no more bytes come from it */
-	bool closed;      /* it takes no more bytes */
-	uint8_t *waiting; /* for it to take them; malloc'ed */
+	int fd;           /* -1: not yet created */
+	uint32_t watched; /* events for which epoll watches the descriptor */
+	bool ended;       /* no more bytes will arrive from this side */
+	bool closed;      /* this side accepts no more bytes */
+	uint8_t *waiting; /* bytes that this side has not accepted yet; malloc'ed */
 	size_t n_waiting;
-	int64_t full_since; /* since when it has taken none */
+	int64_t full_since; /* since when this side has accepted no bytes */
 };
 
 struct relay {
 	const struct relay_options *options;
 	struct side client, grpc;
 	int pid;
-	int64_t hello_by; /* DEADLINE_NEVER: said */
+	int64_t hello_by; /* time limit for the preface; DEADLINE_NEVER: received */
 	uint8_t hello[HELLO_LEN];
 	size_t n_hello;
 	struct h2_guard guard;
@@ -63,7 +66,7 @@ static bool watch(struct side *s, int op, uint32_t events)
 	return epoll_ctl(s->relay->options->epoll, op, s->fd, &event) == 0;
 }
 
-/* Room on this side is of interest while bytes wait for it. */
+/* EPOLLOUT is needed only while bytes wait for this side. */
 static void watch_room(struct side *s)
 {
 	uint32_t events = EPOLLIN | EPOLLET | (s->n_waiting ? EPOLLOUT : 0U);
@@ -80,7 +83,7 @@ static void drop_waiting(struct side *s)
 	s->n_waiting = 0;
 }
 
-/* How many of the bytes the side takes now. */
+/* Sends bytes. Returns the number of bytes that the side has accepted. */
 static size_t relay_send(struct side *s, const uint8_t *p, size_t n, int64_t now)
 {
 	size_t given = 0;
@@ -97,10 +100,10 @@ static size_t relay_send(struct side *s, const uint8_t *p, size_t n, int64_t now
 	}
 	if (given || !s->full_since)
 		s->full_since = now;
-	return s->closed ? n : given; /* who has gone takes anything */
+	return s->closed ? n : given; /* a closed side counts as accepting everything */
 }
 
-/* Returns whether no bytes wait any more. */
+/* Returns true if all waiting bytes were accepted. */
 static bool give_waiting(struct side *s, int64_t now)
 {
 	size_t given;
@@ -129,7 +132,7 @@ static bool give_or_keep(struct side *s, const uint8_t *p, size_t n, int64_t now
 	return false;
 }
 
-/* Counts what has come from a side; false: the connection costs too much. */
+/* Counts the bytes received from a side. Returns false if the connection costs too much. */
 static bool account(struct relay *r, const struct side *from, const uint8_t *p, size_t n,
                     int64_t now)
 {
@@ -146,7 +149,7 @@ static bool account(struct relay *r, const struct side *from, const uint8_t *p, 
 	return !reason;
 }
 
-/* Has the connection nothing left to do? */
+/* Returns RELAY_OVER if the connection has nothing left to do. */
 static enum relay_state outcome_of(const struct relay *r)
 {
 	bool all_answered = r->grpc.ended && !r->client.n_waiting;
@@ -154,7 +157,7 @@ static enum relay_state outcome_of(const struct relay *r)
 	return r->client.closed || all_answered ? RELAY_OVER : RELAY_OPEN;
 }
 
-/* Reads `from` until it has nothing, or `to` is full. */
+/* Reads `from` until it has no bytes, or `to` is full. */
 static enum relay_state relay_pass(struct relay *r, struct side *from, struct side *to, int64_t now)
 {
 	uint8_t chunk[CHUNK];
@@ -177,7 +180,7 @@ static enum relay_state relay_pass(struct relay *r, struct side *from, struct si
 		give_or_keep(to, chunk, (size_t)n, now);
 	}
 	give_waiting(to, now);
-	/* There may be more: the same registration again makes another event of it. */
+	/* There may be more bytes, and registering again triggers another event. */
 	if (!from->ended)
 		watch(from, EPOLL_CTL_MOD, from->watched);
 	return outcome_of(r);
@@ -187,7 +190,10 @@ static enum relay_state relay_pass(struct relay *r, struct side *from, struct si
 
 static enum relay_state refuse(const struct relay *r, const char *why)
 {
-	/* Debug level: a script that connects to see whether somebody listens is no event. */
+	/*
+	 * Logged at debug level, because a script that only connects to test whether the socket is
+	 * served is not worth a line.
+	 */
 	log_msg(LOG_DEBUG, "closed a connection of process %d: it %s", r->pid, why);
 	return RELAY_OVER;
 }
@@ -215,7 +221,7 @@ static enum relay_state connect_grpc(struct relay *r, int64_t now)
 	return RELAY_OPEN;
 }
 
-/* Until the client has said enough to be a client of HTTP/2. */
+/* Runs until the client has sent enough to be an HTTP/2 client. */
 static enum relay_state greet(struct relay *r, int64_t now)
 {
 	while (r->n_hello < HELLO_LEN) {
@@ -256,8 +262,9 @@ struct relay *relay_new(const struct relay_options *options, int fd, int pid, in
 }
 
 /*
- * A child that was just started may hold a copy for a moment. Then close() alone does not end the
- * watch, and an event would name a relay that is gone.
+ * Removes the descriptor from epoll before closing it. A child that was just started may hold a
+ * copy of the descriptor for a moment; then close() does not remove it from epoll, and an event
+ * would refer to a freed relay.
  */
 static void close_watched(const struct relay *r, int fd)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From bytes to a handler and back, by protobuf-c's descriptors: one function for every method
- * of every service. Everything that belongs to a call lives in its arena; calls share only the
- * counter of ids. Knows no transport: bytes, deadline and cancellation come with the call.
+ * Connects bytes and handlers by protobuf-c's descriptors, with one function for every method of
+ * every service. All data of a call are in the call's arena; calls share only the counter of ids.
+ * This file is independent of the transport: bytes, deadline and cancellation are arguments.
  */
 #include "rpc/rpc.h"
 
@@ -70,7 +70,7 @@ const struct rpc_method *rpc_find(const struct rpc_service *services, size_t n_s
 
 /* ---- one call ---- */
 
-/* protobuf-c's allocator for one request: the call's arena. */
+/* protobuf-c's allocator for one request, which uses the call's arena. */
 struct call_memory {
 	struct arena *arena;
 	bool exhausted;
@@ -110,8 +110,8 @@ static int unpack_into(struct arena *arena, const ProtobufCMessageDescriptor *d,
 }
 
 /*
- * protobuf-c copies unknown fields, and a call that waits would keep them to its end. So they are
- * unpacked elsewhere, and only what is known goes into the call's arena.
+ * Unpacks the known fields into the call's arena. protobuf-c copies unknown fields, and a waiting
+ * call would keep them until it ends, so the message is first unpacked elsewhere.
  */
 static int unpack_known(const ProtobufCMessageDescriptor *d, struct rpc_call *call,
                         const uint8_t *in, size_t n_in, ProtobufCMessage **ret, struct err *err)
@@ -149,7 +149,7 @@ int rpc_unpack(const struct rpc_service *service, const struct rpc_method *metho
 	                              : unpack_into(&call->arena, d->input, in, n_in, ret, err);
 }
 
-/* Runs the handler under the lock of its volume. */
+/* Runs the handler under the lock of the call's volume. */
 static int handle(const struct rpc_service *service, const struct rpc_method *method,
                   struct rpc_call *call, const ProtobufCMessage *req, ProtobufCMessage **resp,
                   struct err *err)

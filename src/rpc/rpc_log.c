@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log line of a call. It is built by descriptor: a new method is logged without new code, a new
- * field is not logged until the list has it. Runs on the thread that ends the call, before the
- * answer is sent: a caller that has the answer finds the line.
+ * The log line of a call. It is built by descriptor, so a new method is logged without new code,
+ * and a new field is not logged until the list has it. Runs on the thread that ends the call,
+ * before the answer is sent, so the line exists when the caller receives the answer.
  */
 #include "rpc/rpc_log.h"
 
@@ -16,10 +16,10 @@
 
 #define FIELDS_VERBOSITY 4
 #define QUIET_VERBOSITY 5
-#define KEYS_MAX 1000 /* bytes for the keys of one map */
+#define KEYS_MAX 1000 /* maximum size in bytes of the keys of one map */
 #define PAIRS_MAX (RPC_ABOUT_MAX + 8)
 
-/* The strings that are logged, their names in the log, and from which verbosity on. */
+/* The logged strings, their names in the log, and the verbosity from which they are logged. */
 static const struct {
 	const char *field, *as;
 	int verbosity;
@@ -105,7 +105,8 @@ static void add_submessage(struct rpc_call *call, const struct prefix *prefix, c
 
 	add_message(call, &below, message);
 	if (call->n_about == before)
-		add(call, prefix, name, "set"); /* an empty message: its presence is all it says */
+		/* an empty message: only its presence is information */
+		add(call, prefix, name, "set");
 }
 
 static void rpc_log_add_number(struct rpc_call *call, const struct prefix *prefix,
@@ -210,7 +211,10 @@ const char *rpc_log_volume(const struct rpc_call *call)
 
 /* ---- the line ---- */
 
-/* ERROR: a fault of the driver. WARNING: the caller, or the operator, can remove the cause. */
+/*
+ * Returns ERROR for a fault of the driver, and WARNING if the caller or the operator can remove the
+ * cause.
+ */
 static enum log_level level_of(const struct err *err)
 {
 	if (!err)

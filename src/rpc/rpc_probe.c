@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client that calls Identity.Probe or Health.Check: one channel, one call, one completion queue,
- * all of it in the calling thread.
+ * A client that calls Identity.Probe, Health.Check or Driver.SetLogLevel. It uses one channel, one
+ * call and one completion queue, all in the calling thread.
  *
- * It owns nothing beyond the call and does not retry: kubelet repeats the probe and counts the
- * failures. It does not log: the caller prints the error to stderr, and kubelet shows that in the
- * event of the failed probe.
+ * It owns nothing beyond the call. It does not retry, because kubelet repeats the probe and counts
+ * the failures. It does not log, because the caller prints the error to stderr, and kubelet shows
+ * that output in the Event of the failed probe.
  */
 #include "rpc/rpc_probe.h"
 
@@ -18,13 +18,14 @@
 #include <stdlib.h>
 
 #include "csi/csi.pb-c.h"
+#include "csi/driver.pb-c.h"
 #include "csi/health.pb-c.h"
 
 #include "common/cleanup.h"
 #include "common/mem.h"
 #include "rpc/health.h"
 
-/* What gRPC fills in before the call ends. */
+/* Filled in by gRPC before the call ends. */
 struct probe_answer {
 	grpc_metadata_array initial, trailing;
 	grpc_byte_buffer *message;
@@ -41,29 +42,50 @@ static void answer_clear(struct probe_answer *a)
 	grpc_slice_unref(a->text);
 }
 
-/* CSI: a driver that leaves the optional field `ready` out is ready. */
-static bool says_ready(const ProtobufCMessage *message)
+/*
+ * Returns true if the driver is ready. In CSI, a driver that omits the optional field `ready` is
+ * ready.
+ */
+static bool says_ready(const ProtobufCMessage *message, void *ret)
 {
 	const Csi__V1__ProbeResponse *response = (const void *)message;
 
+	(void)ret;
 	return !response->ready || response->ready->value;
 }
 
-static bool says_serving(const ProtobufCMessage *message)
+static bool says_serving(const ProtobufCMessage *message, void *ret)
 {
 	const Grpc__Health__V1__HealthCheckResponse *response = (const void *)message;
 
+	(void)ret;
 	return response->status == GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING;
 }
 
-/* What is asked, what a good answer says, and the texts for a bad one and for an odd driver. */
+static bool says_level(const ProtobufCMessage *message, void *ret)
+{
+	const Snapcsi__V1__SetLogLevelResponse *response = (const void *)message;
+
+	*(struct rpc_log_level *)ret = (struct rpc_log_level) {
+		.before = response->before,
+		.started_with = response->started_with,
+	};
+	return true;
+}
+
+/*
+ * The request, the function that accepts a good answer, and the messages for a bad answer and for
+ * an unexpected driver.
+ */
 struct question {
 	const char *method;
 	const ProtobufCMessage *request;
 	const ProtobufCMessageDescriptor *response;
-	bool (*good)(const ProtobufCMessage *message);
+	bool (*good)(const ProtobufCMessage *message, void *ret);
+	void *ret; /* argument of good() */
 	const char *bad;
-	const char *unknown; /* the driver does not know what is asked; NULL: as any other status */
+	/* message if the driver does not have the method; NULL: as for any other status */
+	const char *unknown;
 };
 
 static bool is_good(const struct question *q, grpc_byte_buffer *message)
@@ -80,7 +102,7 @@ static bool is_good(const struct question *q, grpc_byte_buffer *message)
 	response = protobuf_c_message_unpack(q->response, NULL, GRPC_SLICE_LENGTH(all),
 	                                     GRPC_SLICE_START_PTR(all));
 	if (response)
-		good = q->good(response);
+		good = q->good(response, q->ret);
 	protobuf_c_message_free_unpacked(response, NULL);
 	grpc_slice_unref(all);
 	return good;
@@ -116,7 +138,7 @@ static grpc_byte_buffer *pack(const ProtobufCMessage *message)
 	return ret;
 }
 
-/* Sends the request and waits for the end of the call, which its deadline bounds. */
+/* Sends the request and waits for the end of the call, which its deadline limits. */
 static void exchange(const struct question *q, grpc_call *call, grpc_completion_queue *queue,
                      struct probe_answer *a)
 {
@@ -204,11 +226,31 @@ int rpc_probe_registered(const char *path, int timeout_ms, struct err *err)
 		.request = &request.base,
 		.response = &grpc__health__v1__health_check_response__descriptor,
 		.good = says_serving,
-		.bad = "is not registered with kubelet: its log says whether kubelet has refused it, or has not come yet",
+		.bad = "is not registered with kubelet: its log shows whether kubelet has "
+		       "refused it or has not connected yet",
 		.unknown =
-			"does not register itself with kubelet: give it --kubelet-registration-path, or use --probe alone",
+			"does not register itself with kubelet: set --kubelet-registration-path, "
+			"or use plain --probe",
 	};
 
 	request.service = (char *)HEALTH_REGISTERED;
+	return probe_call(&q, path, timeout_ms, err);
+}
+
+int rpc_set_log_level(const char *path, int level, int timeout_ms, struct rpc_log_level *ret,
+                      struct err *err)
+{
+	Snapcsi__V1__SetLogLevelRequest request = SNAPCSI__V1__SET_LOG_LEVEL_REQUEST__INIT;
+	const struct question q = {
+		.method = "/snapcsi.v1.Driver/SetLogLevel",
+		.request = &request.base,
+		.response = &snapcsi__v1__set_log_level_response__descriptor,
+		.good = says_level,
+		.ret = ret,
+		.bad = "gives an answer that cannot be read",
+		.unknown = "has no log-level: it is older than this program, or another driver",
+	};
+
+	request.level = level;
 	return probe_call(&q, path, timeout_ms, err);
 }

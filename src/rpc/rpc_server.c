@@ -2,9 +2,9 @@
 /*
  * The gRPC server: its parts, its start and its stop. (The life of a call: rpc_server_call.c.)
  *
- * Threads: gRPC's own, the poller, the listener, one for each running call. rpc_server_stop() ends
- * them in an order that matters: it takes no new connections, then no new calls, waits for the
- * calls that run, then ends the workers, the queue and the poller.
+ * Threads: gRPC's own, the poller, the listener, and one for each running call. rpc_server_stop()
+ * stops them in a fixed order: it accepts no new connections, then no new calls, waits for the
+ * running calls, then ends the workers, the queue and the poller.
  */
 #include "rpc/rpc_server_priv.h"
 
@@ -22,10 +22,10 @@
 #include "rpc/workers.h"
 #include "common/str.h"
 
-#define SLOTS 8 /* calls that gRPC can report before the poller has taken one */
+#define SLOTS 8 /* calls that gRPC can report before the poller takes the first one */
 #define PING_INTERVAL_MS 5000
-#define IDLE_MS 30000  /* then a thread without a call ends */
-#define GOODBYE_MS 100 /* for idle clients to close their connections at the end */
+#define IDLE_MS 30000  /* a thread that has been idle for this time ends */
+#define GOODBYE_MS 100 /* time for idle clients to close their connections at the end */
 
 static void *poll_thread(void *arg)
 {
@@ -51,8 +51,8 @@ extern char **environ;
 void rpc_server_sanitize_environment(void)
 {
 	/*
-	 * An empty or unknown GRPC_POLL_STRATEGY makes grpc_init() abort, and the driver is
-	 * configured by none of these variables.
+	 * An empty or unknown GRPC_POLL_STRATEGY makes grpc_init() abort, and no GRPC_* variable
+	 * configures the driver.
 	 */
 	char **kept = environ;
 
@@ -69,11 +69,11 @@ static void log_grpc(gpr_log_func_args *args)
 }
 
 /*
- * Debian builds Abseil, on which gRPC stands, with its debug checks. One enters every lock that a
- * thread takes while it has another into a graph, to find deadlocks: a sixth of the instructions of
- * a Probe, and memory for each mutex that is never given back, 2 MB after 1,000 connections. Abseil
- * has no C interface, and its names contain its version: where none of these is linked, the check
- * stays on.
+ * Debian builds Abseil, which gRPC uses, with its debug checks. One check finds deadlocks: it adds
+ * every lock that a thread takes while holding another lock to a graph. This takes a sixth of the
+ * instructions of a Probe, and memory per mutex that is never freed, 2 MB after 1,000 connections.
+ * Abseil has no C interface, and its symbols contain its version; if none of these symbols is
+ * linked, the check stays on.
  */
 #define EACH_ABSEIL(X) \
 	X(7debian3) X(7debian4) X(7debian5) X(7debian6) X(7debian7) X(7debian8) X(7debian9)
@@ -111,8 +111,8 @@ static grpc_server *new_grpc_server(unsigned max_streams)
 		INTEGER(GRPC_ARG_MAX_CONCURRENT_STREAMS, (int)max_streams),
 		INTEGER(GRPC_ARG_ENABLE_CHANNELZ, 0),
 		/*
-		 * No compression (bit 0 is "identity"): gRPC would unpack a small gzip message to a
-		 * gigabyte before it applies a limit.
+		 * Disables compression (bit 0 is "identity"), because gRPC would unpack a small
+		 * gzip message to a gigabyte before it applies a limit.
 		 */
 		INTEGER(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1),
 		/* gRPC disconnects a client that pings an idle connection more often. */
@@ -182,7 +182,7 @@ static int start_threads(struct rpc_server *s, struct err *err)
 		rpc_post_slot(s);
 	rc = pthread_create(&s->poller, NULL, poll_thread, s);
 	if (rc)
-		return err_sys(err, rc, "start the thread that polls gRPC");
+		return err_sys_of(err, ERR_CALL_TASK, rc, "start the thread that polls gRPC");
 	s->polling = true;
 	return listener_run(s->listener, err);
 }
@@ -206,8 +206,8 @@ bool rpc_server_has_socket(const struct rpc_server *s)
 }
 
 /*
- * Waits until no call is left and, with `connections`, every client has closed its connection.
- * Returns false when d passes before.
+ * Waits until no calls are left and, with `connections`, every client has closed its connection.
+ * Returns false if d passes first.
  */
 static bool wait_quiet(struct rpc_server *s, bool connections, struct deadline d)
 {
@@ -219,8 +219,8 @@ static bool wait_quiet(struct rpc_server *s, bool connections, struct deadline d
 }
 
 /*
- * Running calls get grace_ms, then idle clients get GOODBYE_MS: gRPC has asked them to close their
- * connections. What is left is cancelled.
+ * Gives running calls grace_ms, then idle clients GOODBYE_MS, because gRPC has told them to close
+ * their connections. Remaining calls are cancelled.
  */
 static void drain(struct rpc_server *s, int grace_ms)
 {
@@ -249,7 +249,7 @@ static void rpc_server_release(struct rpc_server *s)
 	grpc_server_destroy(s->grpc);
 	grpc_server_credentials_release(s->credentials);
 	grpc_shutdown_blocking();
-	/* gRPC has closed its ends: what it has written before still goes to the clients. */
+	/* gRPC has closed its ends; the bytes that it has sent still go to the clients. */
 	listener_free(s->listener);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
@@ -265,7 +265,10 @@ void rpc_server_stop(struct rpc_server *s, int grace_ms)
 	if (s->polling)
 		drain(s, grace_ms);
 	workers_free(s->workers);
-	/* After all calls: gRPC aborts when a batch is started on a queue that is shut down. */
+	/*
+	 * Must follow the end of all calls, because gRPC aborts if a batch is started on a queue
+	 * that is shut down.
+	 */
 	grpc_completion_queue_shutdown(s->queue);
 	if (s->polling)
 		pthread_join(s->poller, NULL);

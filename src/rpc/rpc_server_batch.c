@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batches of operations of a call, and what ThreadSanitizer has to be told of them: gRPC, which
- * hands a call from thread to thread, is not instrumented. No state.
+ * Batches of operations of a call, with annotations for ThreadSanitizer, because gRPC, which passes
+ * a call from thread to thread, is not instrumented. Stateless.
  */
 #include "rpc/rpc_server_priv.h"
 

@@ -3,19 +3,19 @@
  * The life of a call on the gRPC server:
  *
  *   posted     a slot waits for the next call of any client; when one arrives, another is posted
- *   arrived    the method is looked up, its end watched, its message asked for
- *   unread     its message has 10 s to come; the oldest makes room when there are too many
+ *   arrived    the method is looked up, its end watched, its message requested
+ *   unread     its message has 10 s to arrive; the oldest is dropped when there are too many
  *   received   Identity is answered here, on the poller; any other call is counted, gets a thread
  *   run        rpc_unpack(), its bytes are freed, rpc_run(), the log line, the answer goes to gRPC
  *   open       instead of that, where the method has many answers: rpc_server_stream.c
- *   gone       its end (closed) and its answer (sent) have both come back; the later one frees it
+ *   gone       its end (closed) and its answer (sent) have both completed; the later one frees it
  *
- * "closed" comes early when the caller cancels, vanishes or its deadline passes, which gRPC
- * watches: the poller then sets the call's cancellation, which wakes its handler. Hence the poller
- * must not block.
+ * "closed" arrives early if the caller cancels or disappears, or if its deadline passes, which gRPC
+ * watches. The poller then sets the call's cancellation, which wakes the handler. Therefore the
+ * poller must not block.
  *
- * The poller owns a call until it is given to a thread, then that thread until it starts to
- * send the answer, then the poller again.
+ * The poller owns a call until the call is passed to a thread; then that thread owns it until the
+ * thread starts to send the answer; then the poller owns it again.
  */
 #include "rpc/rpc_server_priv.h"
 
@@ -29,16 +29,16 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "common/failing.h"
 #include "common/limits.h"
 #include "common/log.h"
 #include "common/metric.h"
-#include "rpc/failing.h"
 #include "rpc/listener.h"
 #include "rpc/rpc_log.h"
 #include "rpc/workers.h"
 #include "common/str.h"
 
-#define METHOD_SHOWN 200 /* bytes of the method's name in errors and the log */
+#define METHOD_SHOWN 200 /* maximum length in bytes of the method's name in errors and the log */
 #define CENTURY_S INT64_C(3155760000)
 #define NS_PER_S INT64_C(1000000000)
 
@@ -115,8 +115,8 @@ static void call_unref(struct server_call *c)
 }
 
 /*
- * Gives the answer to gRPC, which owns `out` (may be NULL) then. The caller must not touch the call
- * afterwards.
+ * Passes the answer to gRPC, which then owns `out` (may be NULL). The caller must not touch the
+ * call afterwards.
  */
 static void call_send_answer(struct server_call *c, uint8_t *out, size_t n_out,
                              const struct err *err)
@@ -146,7 +146,7 @@ static void call_send_answer(struct server_call *c, uint8_t *out, size_t n_out,
 		grpc_byte_buffer_destroy(message);
 }
 
-/* The same, and counts and logs the call before. */
+/* Like call_send_answer(), but counts and logs the call first. */
 static void answer(struct server_call *c, uint8_t *out, size_t n_out, const struct err *err)
 {
 	const char *method = c->method ? c->method->name : NULL;
@@ -161,7 +161,7 @@ static void answer(struct server_call *c, uint8_t *out, size_t n_out, const stru
 
 /* ---- running it ---- */
 
-/* Takes the bytes out of gRPC's hands, whole. Their slice is to be released. */
+/* Moves the bytes out of gRPC's buffer, as one slice. The caller releases the slice. */
 static int take_bytes(struct server_call *c, grpc_slice *ret, struct err *err)
 {
 	const grpc_slice_buffer *parts = &c->request->data.raw.slice_buffer;
@@ -179,7 +179,7 @@ static int take_bytes(struct server_call *c, grpc_slice *ret, struct err *err)
 	return 0;
 }
 
-/* The bytes, up to 1 MiB, go before the handler waits. */
+/* Unpacks the message, and frees its bytes, up to 1 MiB, before the handler waits. */
 static int unpack(struct server_call *c, ProtobufCMessage **ret, struct err *err)
 {
 	grpc_slice bytes;
@@ -201,22 +201,35 @@ static void dispatch(struct server_call *c, struct err *err, uint8_t **out, size
 		assert(err->code != ERR_OK);
 }
 
+static void note_result(struct server_call *c)
+{
+	const char *volume = rpc_log_volume(&c->rpc);
+	const struct err *err = c->err.code ? &c->err : NULL;
+
+	if (volume && c->method->key)
+		failing_note(volume, c->method->name, err, monotonic_ns());
+	else if (volume && c->method->reads)
+		failing_note_read(volume, c->method->name, err, monotonic_ns());
+}
+
 static void call_run(struct server_call *c)
 {
 	uint8_t *out = NULL;
 	size_t n_out = 0;
 
 	running_on_thread(&c->rpc.running);
-	/* The caller may have left before there was a thread. */
+	/* The caller may have left before a thread was available. */
 	if (deadline_check(c->rpc.deadline, &c->err, "start") == 0)
 		dispatch(c, &c->err, &out, &n_out);
 	running_end(&c->rpc.running);
-	if (c->method->key && rpc_log_volume(&c->rpc))
-		failing_note(rpc_log_volume(&c->rpc), c->err.code != ERR_OK, monotonic_ns());
+	note_result(c);
 	answer(c, out, n_out, c->err.code ? &c->err : NULL);
 }
 
-/* Its owner has it until it ends it, or learns that the caller has gone. */
+/*
+ * Opens the stream. Its owner has it until the owner ends it, or is notified that the caller has
+ * left.
+ */
 static void call_open_stream(struct server_call *c)
 {
 	ProtobufCMessage *req;
@@ -265,7 +278,7 @@ static void remove_unread(struct server_call *c)
 	s->n_unread--;
 }
 
-/* gRPC answers the caller; what comes back is CALL_RECEIVED without a message. */
+/* gRPC answers the caller; the batch completes as CALL_RECEIVED without a message. */
 static void drop_unread(struct server_call *c, enum err_code code, const char *text)
 {
 	grpc_call_error e;
@@ -278,7 +291,7 @@ static void drop_unread(struct server_call *c, enum err_code code, const char *t
 	assert(e == GRPC_CALL_OK);
 }
 
-/* False: one call more than may run. */
+/* Returns false if the maximum number of running calls is reached. */
 static bool count_call(struct server_call *c)
 {
 	struct rpc_server *s = c->server;
@@ -291,12 +304,14 @@ static bool count_call(struct server_call *c)
 	return true;
 }
 
-/* Counts it and gives it a thread. -1: it is to be answered with *err. */
+/*
+ * Counts the call and starts it on a thread. Returns -1 if the call has to be answered with *err.
+ */
 static int submit(struct server_call *c, struct err *err)
 {
 	if (!count_call(c))
 		return err_set(err, ERR_UNAVAILABLE,
-		               "busy: %u calls are running, more are not taken; try again",
+		               "busy: %u calls are running, and no more are accepted; retry",
 		               c->server->max_calls);
 	c->task.run = run_task;
 	c->rpc.running.id = c->rpc.id;
@@ -306,27 +321,34 @@ static int submit(struct server_call *c, struct err *err)
 	if (workers_submit(c->server->workers, &c->task))
 		return 0;
 	running_end(&c->rpc.running);
-	return err_set(err, ERR_UNAVAILABLE, "no thread can be started to run %s: try again",
+	return err_set(err, ERR_UNAVAILABLE, "cannot start a thread for %s; retry",
 	               c->method->name);
 }
 
-/* Once both its message's end and its own have come back: only then is it known which it is. */
+/*
+ * Logs the call when both its message and its end have completed, because only then is the cause
+ * known.
+ */
 static void log_unread(struct server_call *c)
 {
 	struct err err = ERR_INIT;
 
 	if (c->dropped)
-		err_set(&err, c->dropped, "its message did not come");
+		err_set(&err, c->dropped, "its message did not arrive");
 	else if (c->cancelled)
 		err_set(&err, ERR_CANCELLED,
-		        "the caller has gone before its message was complete, or the message has more than %d bytes",
+		        "the caller ended before its message was complete, or the message has "
+		        "more than %d bytes",
 		        LIMIT_RPC_MESSAGE);
 	else
 		err_set(&err, ERR_INTERNAL, "the call has ended without a message");
 	rpc_log_unread(&c->rpc, c->method, &err);
 }
 
-/* Who has gone, or was told by gRPC that it is too large, gets nothing of this. */
+/*
+ * Answers the call. A client that has left, or to which gRPC has reported that the message is too
+ * large, does not receive this answer.
+ */
 static void answer_unread(struct server_call *c)
 {
 	struct err err = ERR_INIT;
@@ -343,7 +365,7 @@ static void on_received(struct server_call *c)
 	struct err err = ERR_INIT;
 
 	remove_unread(c);
-	/* The message of a dropped call may have come just before. */
+	/* The message of a dropped call may have arrived just before. */
 	if (!c->request || c->dropped || (c->method->opened && c->ended))
 		answer_unread(c);
 	else if (c->method->opened)
@@ -386,7 +408,10 @@ static void count_arrival(struct rpc_server *s)
 	s->live++;
 }
 
-/* Its own batch, started before any other: its end says that the caller has gone, or is served. */
+/*
+ * Starts a separate batch before any other one. The batch completes when the caller has left or was
+ * answered.
+ */
 static void watch_end(struct server_call *c)
 {
 	grpc_op op = { .op = GRPC_OP_RECV_CLOSE_ON_SERVER };
@@ -418,7 +443,10 @@ static void on_arrived(struct server_call *c)
 	rpc_call_init(&c->rpc, "");
 	c->rpc.method = arena_printf(&c->rpc.arena, "%.*s",
 	                             (int)(n < METHOD_SHOWN ? n : METHOD_SHOWN), path);
-	/* Nobody asks for the headers: half a kilobyte, until the call has ended. */
+	/*
+	 * The headers are not used; freeing them here releases half a kilobyte before the call
+	 * ends.
+	 */
 	grpc_metadata_array_destroy(&c->metadata);
 	grpc_metadata_array_init(&c->metadata);
 	c->rpc.deadline = to_deadline(c->details.deadline, &c->rpc.cancel);
@@ -449,7 +477,7 @@ static void on_shut(struct rpc_server *s)
 	wait_queue_wake(&s->changed);
 }
 
-/* Its caller has gone, or its deadline has passed. */
+/* Handles a call whose caller has left, or whose deadline has passed. */
 static void on_left(struct server_call *c)
 {
 	cancel_set(&c->rpc.cancel);
@@ -508,7 +536,10 @@ static gpr_timespec to_gpr(int64_t at)
 		                .clock_type = GPR_CLOCK_MONOTONIC };
 }
 
-/* Drops the calls that have had their time. Returns when something is to be done without an event. */
+/*
+ * Drops the calls that have run out of time. Returns when it has to run again without an event;
+ * monotonic ns.
+ */
 static int64_t next_look(struct rpc_server *s)
 {
 	int64_t now = monotonic_ns(), late;
@@ -519,7 +550,7 @@ static int64_t next_look(struct rpc_server *s)
 	return late < s->watch_at ? late : s->watch_at;
 }
 
-/* Until the queue is shut down and empty. */
+/* Runs until the queue is shut down and empty. */
 void rpc_poll(struct rpc_server *s)
 {
 	for (;;) {

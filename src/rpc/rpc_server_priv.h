@@ -13,7 +13,7 @@
 
 enum event { CALL_ARRIVED, CALL_RECEIVED, CALL_CLOSED, CALL_WROTE, CALL_SENT, SERVER_SHUT };
 
-/* What the completion queue returns when an operation has ended. */
+/* The value that the completion queue returns when an operation has ended. */
 struct tag {
 	enum event event;
 	struct server_call *call;
@@ -24,29 +24,31 @@ struct server_call {
 	struct rpc_server *server;
 	const struct rpc_service *service;
 	const struct rpc_method *method;
-	bool counted;    /* in rpc_server.counted */
-	bool no_message; /* none will come */
-	bool ended;      /* closed has come back, and `cancelled` is known */
+	bool counted;    /* counts towards rpc_server.counted */
+	bool no_message; /* no message will arrive */
+	bool ended;      /* the operation `closed` has completed, and `cancelled` is known */
 	struct server_call *next_unread;
-	enum err_code dropped; /* ERR_OK, or why its message was not waited for any longer */
-	atomic_int refs; /* closed, sent, a message of its stream: those that have not come back */
+	/* ERR_OK, or the code with which the server stopped waiting for the message */
+	enum err_code dropped;
+	atomic_int refs; /* pending operations: closed, sent, a message of its stream */
 	struct rpc_call rpc;
-	struct err err; /* how it ended; not on the stack, which is to be small while it waits */
-	struct rpc_stream *stream; /* NULL: it has one answer */
+	/* the call's result; not on the stack, which has to be small during waits */
+	struct err err;
+	struct rpc_stream *stream; /* NULL: a unary call */
 	struct tag arrived, received, closed, sent;
-	/* What gRPC reads and writes. */
+	/* Read and written by gRPC. */
 	grpc_call *grpc;
 	grpc_call_details details;
 	grpc_metadata_array metadata;
 	grpc_byte_buffer *request;
 	int cancelled;
-	grpc_slice text; /* of the status */
+	grpc_slice text; /* message of the status */
 };
 
 struct rpc_server {
 	const struct rpc_service *services;
 	size_t n_services;
-	unsigned max_calls; /* that need a thread */
+	unsigned max_calls; /* maximum number of calls that need a thread */
 	struct listener *listener;
 	struct workers *workers;
 	struct running *running; /* may be NULL */
@@ -56,41 +58,48 @@ struct rpc_server {
 	grpc_server_credentials *credentials;
 	grpc_completion_queue *queue;
 	struct tag shut;
-	/* The poller's own: */
-	int64_t watch_at;                          /* when to look for calls that hang */
-	struct server_call *unread, **unread_tail; /* whose message is not complete; oldest first */
+	/* Used only by the poller: */
+	int64_t watch_at; /* time of the next check for hung calls */
+	/* calls whose message is not complete; oldest first */
+	struct server_call *unread, **unread_tail;
 	unsigned n_unread, max_incomplete;
 	int64_t message_ns;
-	pthread_mutex_t lock; /* guards all below */
+	pthread_mutex_t lock; /* guards all fields below */
 	struct wait_queue changed;
-	unsigned live;    /* calls that have arrived and are not gone */
-	unsigned counted; /* of these, the ones that need a thread */
-	bool stopping;    /* no slot is posted any more */
-	bool notified;    /* SERVER_SHUT has come: no call and no connection is left */
+	unsigned live;    /* calls that have arrived and are not freed */
+	unsigned counted; /* of these, calls that need a thread */
+	bool stopping;    /* no further slots are posted */
+	bool notified;    /* SERVER_SHUT has arrived: no calls and no connections remain */
 };
 
-/* Posts a slot for the next call of any client; when a call uses it, the poller posts another. */
+/*
+ * Posts a slot for the next call of any client. When a call uses the slot, the poller posts
+ * another.
+ */
 void rpc_post_slot(struct rpc_server *s);
-/* The poller's loop: until the queue is shut down and empty. */
+/* Runs the poller's loop until the queue is shut down and empty. */
 void rpc_poll(struct rpc_server *s);
 /*
- * For ThreadSanitizer, because gRPC is not instrumented: what a thread has written before
- * rpc_hand(what) is visible, after rpc_unhand(what), to the thread that takes the tag of `what`
+ * Tells ThreadSanitizer, because gRPC is not instrumented, that a thread's writes before
+ * rpc_hand(what) are visible, after rpc_unhand(what), to the thread that takes the tag of `what`
  * from the queue.
  */
 void rpc_hand(void *what);
 void rpc_unhand(void *what);
-/* Starts a batch of the call; its tag holds it until it has come back. */
+/* Starts a batch of the call. The tag holds a reference until the batch has completed. */
 void rpc_call_start(struct server_call *c, const grpc_op *ops, size_t n, struct tag *tag);
 
-/* ---- rpc_server_stream.c; the poller calls these ---- */
+/* ---- rpc_server_stream.c; called by the poller ---- */
 
 struct rpc_stream *rpc_stream_new(struct server_call *c);
-/* With its call. NULL is fine. */
+/* Frees the stream together with its call. NULL is allowed. */
 void rpc_stream_free(struct rpc_stream *s);
-/* Its message has been written. */
+/* Call it when the stream's message has been written. */
 void rpc_stream_wrote(struct rpc_stream *s);
-/* Its end has been written, or never will be: logs the call. */
+/* Call it when the stream's end has been written, or never will be. Logs the call. */
 void rpc_stream_sent(struct rpc_stream *s);
-/* Nothing can be written any more: tells the owner, unless it has ended the stream itself. */
+/*
+ * Call it when nothing can be written any more. Notifies the owner, unless the owner has ended the
+ * stream.
+ */
 void rpc_stream_left(struct rpc_stream *s);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls with many answers (rpc_stream.h). Owns the message that waits and how the call ends; the
- * rest of a call is rpc_server_call.c's.
+ * Calls with many answers (rpc_stream.h). This file owns the waiting message and the call's result;
+ * rpc_server_call.c owns the rest of a call.
  *
- * gRPC takes one message at a time: `writing` until its batch has come back to the poller, which
- * then writes the next one, or the end. Each batch holds the call. The lock guards what threads
- * share, and nothing is called under it but gRPC, which does not block.
+ * gRPC accepts one message at a time. `writing` is set until the message's batch has completed on
+ * the poller, which then writes the next message, or the end. Each batch holds a reference to the
+ * call. The lock guards the fields that threads share; no function except gRPC's, which do not
+ * block, is called with the lock held.
  */
 #include "rpc/rpc_server_priv.h"
 
@@ -21,15 +22,15 @@
 struct rpc_stream {
 	struct server_call *call;
 	struct tag wrote;
-	pthread_mutex_t lock; /* guards all below */
-	uint8_t *next;        /* waits until `writing` has ended */
+	pthread_mutex_t lock; /* guards the fields below */
+	uint8_t *next;        /* sent when `writing` has ended */
 	size_t n_next;
-	bool waits;   /* there is such a message; an empty one has no bytes */
-	bool writing; /* gRPC has a message */
-	bool begun;   /* gRPC has the headers */
-	bool ended;   /* rpc_stream_end() was called, or the caller has gone */
-	bool failed;  /* `end` is how */
-	bool over;    /* gRPC has the end */
+	bool waits;   /* `next` is a message; needed because an empty message has no bytes */
+	bool writing; /* gRPC is writing a message */
+	bool begun;   /* gRPC has received the headers */
+	bool ended;   /* rpc_stream_end() was called, or the caller has left */
+	bool failed;  /* the stream ends with the error `end` */
+	bool over;    /* gRPC has received the end */
 	struct err end;
 };
 
@@ -152,7 +153,7 @@ void rpc_stream_wrote(struct rpc_stream *s)
 
 void rpc_stream_sent(struct rpc_stream *s)
 {
-	/* Who has ended it may have the lock still. */
+	/* Waits for the thread that has ended the stream and may still hold the lock. */
 	WITH_LOCK(&s->lock);
 	rpc_log_call(&s->call->rpc, s->call->method, s->failed ? &s->end : NULL);
 }
@@ -170,8 +171,11 @@ void rpc_stream_left(struct rpc_stream *s)
 
 	if (is_ended(s))
 		return;
-	/* Its owner may end it in this moment, from another thread: then it has let it go. */
+	/*
+	 * Another thread of the owner may end the stream at the same time; the owner then no longer
+	 * uses it.
+	 */
 	c->method->closed(c->service->self, s);
-	err_set(&err, ERR_CANCELLED, "the caller has gone, or its deadline has passed");
+	err_set(&err, ERR_CANCELLED, "the caller has ended, or its deadline has passed");
 	rpc_stream_end(s, &err);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A call that is answered with many messages and may stay open for days: a method of a server with
- * `opened` and `closed` instead of a handler (rpc.h).
+ * A call that is answered with many messages and may stay open for days. Its method has `opened`
+ * and `closed` instead of a handler (rpc.h).
  *
- * It has no thread. A client that does not read costs one message: what is sent while an earlier
- * one is still being written replaces the one that waits, so each message must say all that is
- * known.
+ * The stream has no thread. For a client that does not read, only one message is kept: a message
+ * that is sent while an earlier one is being written replaces the queued one. So each message must
+ * contain the full state.
  */
 #pragma once
 
@@ -16,12 +16,13 @@
 struct rpc_stream;
 
 /*
- * Sends the message, after the one that is being written. Any thread, between `opened` and
- * rpc_stream_end() or `closed`; packs at once, and never blocks.
+ * Queues the message behind the one that is being written. Any thread, between `opened` and
+ * rpc_stream_end() or `closed`; packs the message at once, and never blocks.
  */
 void rpc_stream_send(struct rpc_stream *stream, const ProtobufCMessage *message);
 /*
- * Ends the call with this error (NULL: OK) once what was sent has been written. Any thread; the
- * stream must not be used afterwards, and `closed` is not called for it, unless it is running.
+ * Ends the call with this error (NULL: OK) once the sent messages have been written. Any thread.
+ * The stream must not be used afterwards, and `closed` is not called for it, unless `closed` is
+ * already running.
  */
 void rpc_stream_end(struct rpc_stream *stream, const struct err *err);

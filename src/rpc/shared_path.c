@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps a server on its path. Between the look at who answers there and our own socket, somebody
- * else may put his: then one of the two finds his socket gone, and waits until the other ends.
+ * Keeps a server on its path. Between the check for an answering server and this process's bind,
+ * another process may bind the path. Then one of the two processes finds its socket replaced, and
+ * waits until the other process ends.
  */
 #include "rpc/shared_path.h"
 
@@ -10,7 +11,7 @@
 #include "rpc/listener.h"
 
 #define STOP_MS 1000
-#define CONNECTIONS 16 /* a daemon needs one, and another when it starts anew */
+#define CONNECTIONS 16 /* a daemon needs one connection, and another one when it restarts */
 
 static int shared_path_serve(struct shared_path *s, struct err *err)
 {

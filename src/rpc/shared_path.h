@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server on a path that other programs serve, too: it never takes the place of one that answers
- * there, and comes (back) when that has gone. One thread calls all functions.
+ * A server on a path that other programs also serve. It never replaces a server that answers on the
+ * path, and takes the path (again) when that server has stopped. One thread calls all functions.
  */
 #pragma once
 
 #include "rpc/rpc_server.h"
 
 struct shared_path {
-	const char *path; /* outlives it, as what `service` points to does */
+	const char *path; /* must outlive it, like the data of `service` */
 	struct rpc_service service;
-	struct rpc_server *server; /* NULL: not served at the moment */
-	/* Has somebody a use for the server although its socket has gone? Then it is kept. */
+	struct rpc_server *server; /* NULL: the path is not served by this process */
+	/*
+	 * Returns true if the server is still in use although its socket was removed; the server is
+	 * then kept.
+	 */
 	bool (*in_use)(void *arg);
 	void *arg;
 };
 
 /*
- * Serves the path, unless that is done already: to be called every few seconds. A dead socket there
- * is replaced. -1 UNAVAILABLE: another process serves it; else why not: its folder is missing, or
- * another file is there.
+ * Serves the path, unless this process already does; call it every few seconds. A stale socket on
+ * the path is replaced. Returns -1 with UNAVAILABLE if another process serves the path; other
+ * codes: its directory is missing, or the path is a file other than a socket.
  */
 int shared_path_keep(struct shared_path *s, struct err *err) MUST_CHECK;
 /* Ends the server, and removes its socket. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A scanner over protobuf bytes, guided by protobuf-c's descriptors: checks what the unpacker
- * does not (NUL, UTF-8, lengths) and refuses what the unpacker might read differently (overlong
- * tags, lengths that leave the message, groups). No state; recursion follows the descriptors.
- * It does not replace unpacking: numbers and enums are skipped.
+ * Scans protobuf bytes, guided by protobuf-c's descriptors. It checks properties that the unpacker
+ * does not check (NUL, UTF-8, control characters, lengths) and refuses encodings that the unpacker
+ * might read differently (overlong tags, lengths beyond the message, groups). Stateless; recursion
+ * follows the descriptors. The scan does not replace unpacking: numbers and enums are skipped.
  */
 #include "rpc/wire_check.h"
 
@@ -13,8 +13,8 @@
 #include "common/limits.h"
 #include "common/str.h"
 
-#define MAX_FIELDS 16 /* of one message type; a test compares it with all of CSI */
-#define MAX_DEPTH 16  /* of messages in messages; the deepest CSI request has 5 */
+#define MAX_FIELDS 16 /* fields of one message type; a test compares it with all of CSI */
+#define MAX_DEPTH 16  /* nesting of messages; the deepest CSI request has 5 */
 #define MAX_TAG ((1U << 29) - 1)
 #define KEY_SHOWN 64 /* a longer map key is not shown in errors */
 
@@ -24,19 +24,19 @@ struct bytes {
 	const uint8_t *p, *end;
 };
 
-/* A message that the scanner is inside of; `up` is the one around it. */
+/* A message that is being scanned; `up` is the message that contains it. */
 struct open_message {
 	const struct open_message *up;
 	const ProtobufCMessageDescriptor *message;
 	/* The field of `up` that holds this message; NULL: the request. */
 	const ProtobufCFieldDescriptor *field;
-	size_t index;     /* when that field is repeated */
-	struct bytes key; /* when it is a map */
+	size_t index;     /* index in a repeated field */
+	struct bytes key; /* key in a map */
 	unsigned depth;
-	bool *unknown; /* set when there is a field that the descriptors do not have */
+	bool *unknown; /* set if a field is not in the descriptors */
 };
 
-/* What one field of one message has had so far: messages, bytes of strings or map entries. */
+/* Running totals for one field of one message: messages, bytes of strings or map entries. */
 struct tally {
 	size_t count, bytes;
 };
@@ -52,8 +52,17 @@ static const struct {
 	{ "source_volume_ids", LIMIT_FIELD_NAME },
 	{ "starting_token", LIMIT_FIELD_TOKEN },
 	{ "mount_flags", LIMIT_FIELD_MOUNT_FLAGS },
-	{ "error", LIMIT_FIELD_REASON }, /* of NotifyRegistrationStatus */
+	{ "error", LIMIT_FIELD_REASON }, /* field of NotifyRegistrationStatus */
 };
+
+/*
+ * Returns the permitted control characters. CSI permits tabs and line breaks in a name. An error is
+ * human-readable text.
+ */
+static const char *controls_of(const char *name)
+{
+	return str_eq(name, "name") || str_eq(name, "error") ? "\t\n\r" : "";
+}
 
 bool wire_is_map(const ProtobufCFieldDescriptor *field)
 {
@@ -77,7 +86,7 @@ static size_t string_limit(const char *name)
 	for (size_t i = 0; i < ARRAY_LEN(string_limits); i++)
 		if (str_eq(string_limits[i].field, name))
 			return string_limits[i].max;
-	/* PATH_MAX counts the NUL, the wire does not. */
+	/* PATH_MAX includes the NUL, which is not part of the message. */
 	return str_has_suffix(name, "_path") ? LIMIT_FIELD_PATH - 1 : LIMIT_FIELD_STRING;
 }
 
@@ -106,8 +115,8 @@ static void add_path(struct str *path, const struct open_message *p)
 }
 
 /*
- * Adds the path of `field` in the message `at`. In a map entry, that is the path of the entry and
- * whether it is its key or its value.
+ * Appends the path of `field` in the message `at`. In a map entry, appends the path of the entry
+ * and whether the field is its key or its value.
  */
 static void wire_add_field(struct str *path, const struct open_message *at,
                            const ProtobufCFieldDescriptor *field)
@@ -145,7 +154,7 @@ static int refuse_malformed(const struct open_message *at, struct err *err, cons
 
 /* ---- bytes ---- */
 
-/* A varint of at most max_bytes; false when there is none. */
+/* Reads a varint of at most max_bytes. Returns false if there is no valid one. */
 static bool take_varint(struct bytes *in, unsigned max_bytes, uint64_t *ret)
 {
 	uint64_t v = 0;
@@ -173,7 +182,10 @@ static bool take_tag(struct bytes *in, uint32_t *ret_field, enum wire_type *ret_
 	return true;
 }
 
-/* Skips a value and returns its bytes (of a varint: none). False: it is cut off, or of no type. */
+/*
+ * Skips a value and returns its bytes in *ret (none for a varint). Returns false if the value is
+ * truncated, or if its type is unknown.
+ */
 static bool take_value(struct bytes *in, enum wire_type type, struct bytes *ret)
 {
 	uint64_t n = 0, ignored;
@@ -215,7 +227,9 @@ static int check_string(const struct open_message *at, const ProtobufCFieldDescr
 	if (!utf8_valid((const char *)s.p, n))
 		return refuse(at, field, err, "is not valid UTF-8");
 	if (at->field && wire_is_map(at->field))
-		return 0; /* check_map_size() limits the map as a whole */
+		return 0; /* any text is valid; check_map_size() limits the map as a whole */
+	if (has_control((const char *)s.p, n, controls_of(field->name)))
+		return refuse(at, field, err, "contains a control character");
 	/* CSI has one limit for all mount flags together. */
 	tally->bytes += n;
 	if (str_eq(field->name, "mount_flags"))
@@ -227,8 +241,8 @@ static int check_string(const struct open_message *at, const ProtobufCFieldDescr
 }
 
 /*
- * Adds the keys and values of one entry to the size of its map. An entry counts for one byte at
- * least, so that the number of empty ones is limited too.
+ * Adds the size of the key and value of one entry to the size of its map. An entry counts as at
+ * least one byte, so that the number of empty entries is also limited.
  */
 static int check_map_size(const struct open_message *at, const ProtobufCFieldDescriptor *field,
                           struct bytes entry, struct tally *tally, struct err *err)
@@ -282,10 +296,10 @@ static int check_submessage(const struct open_message *at, const ProtobufCFieldD
 		below.key = map_key(value);
 	} else if (field->label != PROTOBUF_C_LABEL_REPEATED && below.index > 0) {
 		/*
-		 * protobuf would merge the two, and each may keep a limit that both together
-		 * exceed. No encoder writes this.
+		 * protobuf would merge the two messages, and each may be within a limit that both
+		 * together exceed. No encoder writes a message twice.
 		 */
-		return refuse(at, field, err, "is there twice");
+		return refuse(at, field, err, "occurs twice");
 	}
 	return check_message(&below, value, err);
 }
@@ -308,7 +322,7 @@ static int check_message(const struct open_message *at, struct bytes in, struct 
 				at, err, "a value is cut off or of a type that does not exist");
 		field = protobuf_c_message_descriptor_get_field(at->message, id);
 		if (!field) {
-			*at->unknown = true; /* of a newer CSI */
+			*at->unknown = true; /* from a newer CSI version */
 			continue;
 		}
 		if (field->type != PROTOBUF_C_TYPE_STRING && field->type != PROTOBUF_C_TYPE_MESSAGE)

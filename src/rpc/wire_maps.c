@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maps after unpacking: protobuf-c keeps every entry that was sent, but protobuf says that the last
- * entry of a key counts. A handler must not see two, or it could check the first and use the
- * second. Unknown fields go on the same way. Works in place on the unpacked message; what is
- * removed stays in the arena, unreachable.
+ * Cleans up maps after unpacking. protobuf-c keeps every entry that was sent, but in protobuf the
+ * last entry of a key counts. A handler must not see two entries of one key, because it could check
+ * the first and use the second. Unknown fields are removed in the same way. Works in place on the
+ * unpacked message; removed entries stay in the arena, unreachable.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +11,14 @@
 #include "common/mem.h"
 #include "rpc/wire_check.h"
 
-/* How every generated map entry begins. */
+/* The common start of every generated map entry. */
 struct entry {
 	ProtobufCMessage base;
 	char *key;
 	char *value;
 };
 
-/* An entry and its place among those that were sent. */
+/* An entry and its position among those that were sent. */
 struct ranked {
 	struct entry *entry;
 	size_t rank;

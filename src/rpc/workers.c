@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that run calls. There is no queue: a task is given to an idle thread by name, or to a new
- * one. The thread that became idle last gets the next task, so that those which a burst has left
- * over get none and end. How many there may be is bounded by who submits: rpc_server_call.c counts
- * the calls that it lets in.
+ * Threads that run calls. There is no queue: a task is passed directly to an idle thread, or to a
+ * new one. The thread that became idle last gets the next task, so that the surplus threads of a
+ * burst get no task and end. The caller limits the number of threads: rpc_server_call.c counts the
+ * calls that it admits.
  *
- * A thread that ends joins the one that ended before it and unmaps its stack, so that none is left
- * but the last; and it gives back to the system what malloc has kept since the burst. The stacks
- * are made here, because glibc keeps those that it makes itself: 2.5 MB after a burst.
+ * A thread that ends joins the thread that ended before it and unmaps that thread's stack, so that
+ * only the last stack remains. It also releases the memory that malloc has kept since the burst.
+ * The stacks are allocated here, because glibc caches the stacks that it allocates: 2.5 MB after a
+ * burst.
  */
 #include "rpc/workers.h"
 
@@ -27,32 +28,35 @@
 #include "common/thread.h"
 #include "common/wait_queue.h"
 
-/* Between two malloc_trim() while many threads end. */
+/* Minimum time between two calls of malloc_trim() while many threads end. */
 #define TRIM_NS INT64_C(1000000000)
 
 /* One thread. */
 struct worker {
-	void *stack; /* its mapping, with a guard page at the low end */
+	void *stack; /* the thread's mapping, with a guard page at the low end */
 	struct workers *pool;
-	struct worker *below; /* of the idle ones */
-	/* What to run next: written under the lock before the post, read behind it without. */
+	struct worker *below; /* next in the stack of idle threads */
+	/*
+	 * The next task. It is written under the lock before the post, and read after the post
+	 * without the lock.
+	 */
 	struct task *_Atomic task;
-	bool taken; /* it is none of the idle any more, and `woken` is or will be posted */
+	bool taken; /* no longer idle, and `woken` is or will be posted */
 	sem_t woken;
 	pthread_t thread;
 };
 
 struct workers {
 	int idle_ms;
-	size_t stack_bytes; /* with the guard page */
+	size_t stack_bytes; /* including the guard page */
 	size_t guard_bytes;
-	pthread_mutex_t lock; /* guards all below, and what belongs to idle threads */
+	pthread_mutex_t lock; /* guards the fields below, and the fields of idle threads */
 	struct wait_queue changed;
-	struct worker *idle; /* who became idle last */
+	struct worker *idle; /* the thread that became idle last */
 	unsigned n_threads;
 	bool stop;
 	void *ended_stack; /* NULL: no thread has ended */
-	pthread_t ended;   /* to be joined; has ended_stack */
+	pthread_t ended;   /* the thread to be joined, which uses ended_stack */
 	int64_t trimmed_at;
 };
 
@@ -93,7 +97,7 @@ static bool become_idle(struct worker *me)
 	return true;
 }
 
-/* False: it is taken, and has something to do or is to end. */
+/* Returns false if the thread was taken, and has a task or has to end. */
 static bool leave_idle(struct worker *me)
 {
 	WITH_LOCK(&me->pool->lock);
@@ -103,9 +107,9 @@ static bool leave_idle(struct worker *me)
 }
 
 /*
- * NULL: it came none, and the thread ends. Whoever takes an idle thread posts after it has left the
- * lock, since a thread that is woken under a lock stops at that lock at once. So a thread that is
- * taken waits for the post in any case: until then it is in use by another one.
+ * Returns NULL if no task arrived and the thread ends. A thread that takes an idle thread posts
+ * after releasing the lock, because a thread that is woken under a lock blocks on that lock at
+ * once. So a taken thread always waits for the post, because the posting thread uses it until then.
  */
 static struct task *next_task(struct worker *me)
 {
@@ -121,7 +125,10 @@ static struct task *next_task(struct worker *me)
 	return me->task;
 }
 
-/* True: this thread is to give memory back. Not each of a thousand that end together. */
+/*
+ * Returns true if this thread has to release memory. When a thousand threads end together, not
+ * every one does so.
+ */
 static bool is_to_trim_locked(struct workers *w)
 {
 	int64_t now = monotonic_ns();
@@ -140,9 +147,9 @@ static void bury(pthread_t ended, void *stack, size_t bytes)
 }
 
 /*
- * The last access to the pool is made under its lock: workers_free() goes on after it. The trim
- * comes after the thread before has gone, and with it all before that: until then malloc keeps a
- * cache for each.
+ * Ends the thread. The last access to the pool is under its lock, because workers_free() continues
+ * after it. The trim follows the end of the previous thread, and so of all earlier ones, because
+ * malloc keeps a cache for each thread until that thread has ended.
  */
 static void end(struct worker *me)
 {
@@ -185,7 +192,7 @@ static void *worker(void *arg)
 
 /* ---- the pool ---- */
 
-/* NULL: there is no memory for it. */
+/* Returns NULL if out of memory. */
 static void *new_stack(const struct workers *w)
 {
 	char *stack = mmap(NULL, w->stack_bytes, PROT_READ | PROT_WRITE,
@@ -241,7 +248,7 @@ static bool start_locked(struct workers *w, struct task *task)
 	return false;
 }
 
-/* NULL: none is idle. Else the caller posts `woken`. */
+/* Returns NULL if no thread is idle; otherwise the caller posts `woken`. */
 static struct worker *take_idle_locked(struct workers *w, struct task *task)
 {
 	struct worker *idle = w->idle;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that run calls, one each: a call that comes while no thread is idle starts one, so no
- * call ever waits for another to end. A thread that has had nothing to do for a while ends.
+ * Threads that run one call at a time. A call that arrives while no thread is idle starts a thread,
+ * so no call waits for another to end. A thread that has been idle for some time ends.
  */
 #pragma once
 
@@ -9,14 +9,14 @@
 
 struct workers;
 
-/* A member of what is submitted, so that nothing has to be allocated. */
+/* A member of the submitted struct, so that no memory has to be allocated. */
 struct task {
-	void (*run)(struct task *task); /* on a thread of its own; may free the task */
+	void (*run)(struct task *task); /* runs on its own thread; may free the task */
 };
 
-/* idle_ms: how long a thread waits for its next task. */
+/* idle_ms: how long a thread waits for its next task before it ends. */
 struct workers *workers_new(int idle_ms);
-/* Any thread. The task runs at once. False: no thread is idle and none can be started. */
+/* Any thread. Runs the task at once. Returns false if no thread is idle and none can be started. */
 bool workers_submit(struct workers *w, struct task *task);
-/* Waits for all that was submitted, joins the threads. NULL is fine; returns NULL. */
+/* Waits for all submitted tasks and joins the threads. NULL is allowed; returns NULL. */
 struct workers *workers_free(struct workers *w);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nothing but the assignment of fields; what a flag may be is flags_check.c's. */
+/* Only assigns fields; flags_check.c checks the values of flags. */
 #include "settings/node_settings.h"
 
 #include "common/str.h"
@@ -29,7 +29,10 @@ struct node_options settings_node(const struct flags *f)
 		.max_volumes = f->max_volumes_per_node,
 		.emulation = settings_emulation(f),
 		.max_formats = (unsigned)f->max_concurrent_formats,
-		/* With the sysfs tree of a test, the kernel's modules are not those of the tree. */
+		/*
+		 * If a test sets the sysfs tree, the modules of the running kernel do not belong to
+		 * that tree.
+		 */
 		.load_driver = f->nvme_load_driver && str_eq(f->sysfs_root, "/sys"),
 		.load_virtiofs = f->virtiofs_load_driver && str_eq(f->sysfs_root, "/sys"),
 		.create_vfs = f->nvme_create_vfs,

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the flags mean to the node room: the one place that makes its options of them, for the
- * driver and for inspect, which asks the same code about the same host. No state.
+ * Converts flags to the options of the node module. Used by the driver and by inspect, which runs
+ * the same code on the same host. Stateless.
  */
 #pragma once
 
 #include "flags/flags.h"
 #include "node/options.h"
 
-/* Of volumes that do not say themselves which kind they are. */
+/* Returns the default kind of volumes that do not specify their kind. */
 enum emulation settings_emulation(const struct flags *f);
 /*
- * The options point into *f. The caller adds what no flag says: running, gate and topology_key.
- * Looks whether mounts have to propagate (propagation.h).
+ * Returns the options, which point into *f. The caller adds the fields that no flag sets: running,
+ * gate and topology_key. Checks whether mounts have to propagate (propagation.h).
  */
 struct node_options settings_node(const struct flags *f);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A claim that is smaller than mkfs needs would be bound and its pod never start, so CreateVolume
- * refuses it; the node asks once more before it formats. Figures are those of e2fsprogs 1.47,
- * xfsprogs 6.1 and btrfs-progs 6.2; test_filesystem_size.c asks the tools.
+ * A claim that is smaller than mkfs requires would be bound, but its pod would never start, so
+ * CreateVolume refuses the claim; the node checks the size again before it formats. Figures are
+ * those of e2fsprogs 1.47, xfsprogs 6.1 and btrfs-progs 6.2; test_filesystem_size.c compares them
+ * with the tools.
  */
 #include "volume/filesystem_size.h"
 
@@ -11,9 +12,9 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* mke2fs wants these of a journal; without one, ext3 is ext2. */
+/* Size of the journal that mke2fs requires; without a journal, ext3 would be ext2. */
 #define JOURNAL_BLOCKS 2048
-/* What mke2fs makes below FILESYSTEM_LARGE_EXT. */
+/* mke2fs uses these values below FILESYSTEM_LARGE_EXT. */
 #define SMALL_BLOCK 1024
 #define SMALL_BYTES_PER_INODE 4096
 
@@ -32,7 +33,7 @@ static uint64_t most(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* ext3 and ext4; the keys of the others change nothing. */
+/* Adds the effect of the keys for ext3 and ext4; keys of other filesystems change nothing. */
 static uint64_t with_keys(const char *fs, const struct mkfs_params *m, uint64_t least)
 {
 	uint64_t inode = m->inode_size ? m->inode_size : 256;
@@ -40,10 +41,10 @@ static uint64_t with_keys(const char *fs, const struct mkfs_params *m, uint64_t 
 
 	if (str_eq(fs, "ext3"))
 		ret = most(ret, JOURNAL_BLOCKS * (m->block_size ? m->block_size : SMALL_BLOCK));
-	/* What mke2fs puts between the inodes takes up to half of their size. */
+	/* mke2fs uses up to half of the inodes' size for metadata located between them. */
 	ret = most(ret, m->number_of_inodes ? least + m->number_of_inodes * inode / 5 * 8 : 0);
 	ret = most(ret, 16 * m->ext4_cluster_size);
-	/* Else the inodes would take everything. */
+	/* Otherwise the inodes would fill the filesystem. */
 	if (inode >= SMALL_BYTES_PER_INODE && !m->bytes_per_inode && !m->number_of_inodes)
 		ret = most(ret, FILESYSTEM_LARGE_EXT);
 	return ret;

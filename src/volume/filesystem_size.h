@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How small a volume may be for its filesystem. Pure, any thread. */
+/* Computes the minimum size of a volume for its filesystem. Pure, any thread. */
 #pragma once
 
 #include <stdint.h>
 
 #include "volume/volume_params.h"
 
-/* From this size on, mke2fs makes blocks of 4096 bytes; below, of 1024. */
+/* At this size or more, mke2fs uses blocks of 4096 bytes; below it, blocks of 1024 bytes. */
 #define FILESYSTEM_LARGE_EXT (UINT64_C(512) << 20)
 
 /*
- * Bytes on which the tools make this filesystem (a name of filesystem_normalise()) with these keys,
- * so that the kernel mounts it as that. Never less than they need; with keys sometimes a little
- * more.
+ * Returns the size in bytes at which the tools can create this filesystem (a name from
+ * filesystem_normalise()) with these keys, and the kernel can mount it. The result is never less
+ * than required; with keys it is sometimes slightly more.
  */
 uint64_t filesystem_least_bytes(const char *fs, const struct mkfs_params *m);

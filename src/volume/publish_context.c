@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes and reads the keys of the publish context. Nothing that could name another device is
- * passed on: a key of the vendor never takes the place of one of the driver's.
+ * Writes and reads the keys of the publish context. A key of the vendor never replaces one of the
+ * driver's keys, so that no value that could name another device is passed on.
  */
 #include "volume/publish_context.h"
 
 #include <assert.h>
 #include <inttypes.h>
+#include <string.h>
 
+#include "common/limits.h"
 #include "common/str.h"
 #include "volume/context_keys.h"
 
 /* ---- write ---- */
 
-/* Keys that only the driver writes. */
+/* Returns true for keys that only the driver writes. */
 static bool is_reserved(const char *key)
 {
 	static const char *const reserved[] = {
@@ -54,11 +56,55 @@ static void add_device(struct kv *list, size_t *n, const struct publish_context 
 	add(list, n, PUBLISH_FUNC_VUID, c->vuid, arena);
 }
 
-struct kvs publish_context_write(const struct publish_context *c, const struct kvs *vendor,
-                                 struct arena *arena)
+static size_t entry_bytes(const struct kv *entry)
 {
-	struct kv *list = arena_alloc(arena, (9 + vendor->n) * sizeof(*list));
-	size_t n = 0;
+	return strlen(entry->key) + strlen(entry->value);
+}
+
+/* Returns the longest entry at or after `from`, or n. */
+static size_t longest_entry(const struct kv *list, size_t from, size_t n)
+{
+	size_t longest = from < n ? from : n;
+
+	for (size_t i = longest + 1; i < n; i++)
+		if (entry_bytes(&list[i]) > entry_bytes(&list[longest]))
+			longest = i;
+	return longest;
+}
+
+/* Omits keys of the vendor, which begin at index `own`, longest first. */
+static int limit_context(struct kv *list, size_t own, size_t *n, const char **ret_cut,
+                         struct err *err)
+{
+	size_t bytes = 0, at;
+
+	for (size_t i = 0; i < *n; i++)
+		bytes += entry_bytes(&list[i]);
+	while (bytes > LIMIT_FIELD_MAP) {
+		at = longest_entry(list, own, *n);
+		if (at == *n)
+			break;
+		bytes -= entry_bytes(&list[at]);
+		if (!*ret_cut)
+			*ret_cut = list[at].key;
+		--*n;
+		memmove(&list[at], &list[at + 1], (*n - at) * sizeof(*list));
+	}
+	if (bytes <= LIMIT_FIELD_MAP)
+		return 0;
+	at = longest_entry(list, 0, *n);
+	return err_set(err, ERR_UNAVAILABLE,
+	               "the publish context has %zu bytes, and the node accepts %d; the longest "
+	               "entry is %s with %zu bytes",
+	               bytes, LIMIT_FIELD_MAP, list[at].key, entry_bytes(&list[at]));
+}
+
+int publish_context_write(const struct publish_context *c, const struct kvs *vendor,
+                          struct arena *arena, struct kvs *ret, const char **ret_cut,
+                          struct err *err)
+{
+	struct kv *list = arena_alloc(arena, (10 + vendor->n) * sizeof(*list));
+	size_t n = 0, own;
 
 	assert(*c->pci && (c->emulation == EMULATION_VIRTIOFS ? *c->tag != '\0' : c->nsid > 0));
 	add(list, &n, PUBLISH_VOLUME_NAME, c->volume, arena);
@@ -66,10 +112,16 @@ struct kvs publish_context_write(const struct publish_context *c, const struct k
 	add_device(list, &n, c, arena);
 	add_number(list, &n, PUBLISH_CAPACITY, c->capacity, arena);
 	add(list, &n, PUBLISH_ATTACHMENT_UID, c->attachment_uid, arena);
+	add(list, &n, PUBLISH_ATTACHMENT_CREATED, c->attachment_created, arena);
+	own = n;
 	for (size_t i = 0; i < vendor->n; i++)
 		if (!is_reserved(vendor->v[i].key))
 			list[n++] = vendor->v[i];
-	return (struct kvs) { list, n };
+	*ret_cut = NULL;
+	if (limit_context(list, own, &n, ret_cut, err))
+		return -1;
+	*ret = (struct kvs) { list, n };
+	return 0;
 }
 
 /* ---- read ---- */
@@ -120,6 +172,7 @@ int publish_context_read(const struct kvs *map, enum emulation expected,
 		.volume = kvs_get_or(map, PUBLISH_VOLUME_NAME, ""),
 		.attachment = kvs_get_or(map, PUBLISH_ATTACHMENT_NAME, ""),
 		.attachment_uid = kvs_get_or(map, PUBLISH_ATTACHMENT_UID, ""),
+		.attachment_created = kvs_get_or(map, PUBLISH_ATTACHMENT_CREATED, ""),
 		.pci = kvs_get_or(map, PUBLISH_PCI_ADDRESS, ""),
 		.vuid = kvs_get_or(map, PUBLISH_FUNC_VUID, ""),
 		.emulation = publish_context_emulation(map, expected),
@@ -134,8 +187,8 @@ int publish_context_read(const struct kvs *map, enum emulation expected,
 	    !str_empty(kvs_get(map, PUBLISH_VIRTIOFS_TAG)))
 		return err_set(
 			err, ERR_INVALID,
-			"PublishContext: nvmeNsID and virtioFSTag are both given; a volume is "
-			"an NVMe namespace or a virtio-fs share");
+			"PublishContext: nvmeNsID and virtioFSTag are both set; a volume is an "
+			"NVMe namespace or a virtio-fs share");
 	if (c.emulation == EMULATION_VIRTIOFS ? read_virtiofs(map, &c, err)
 	                                      : read_nvme(map, &c, err))
 		return -1;

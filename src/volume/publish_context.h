@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The publish context of a volume: the device that the DPU presents to the host. The controller and
- * `host attach` write it, the node reads it. No state, any thread.
+ * The publish context of a volume, which identifies the device that the DPU presents to the host.
+ * The controller and `host attach` write it; the node reads it. Stateless; any thread.
  */
 #pragma once
 
@@ -13,12 +13,14 @@
 #include "common/mem.h"
 #include "volume/volume_params.h"
 
-/* Texts are borrowed. "" or 0: unknown. */
+/* Strings are borrowed. "" or 0: unknown. */
 struct publish_context {
 	const char *volume, *attachment, *attachment_uid; /* names of the objects, and a UID */
+	/* the attachment's creationTimestamp, RFC 3339; not checked */
+	const char *attachment_created;
 	const char *pci;          /* address of the PCI function, with or without its domain */
 	const char *vuid;         /* VPD field VU of the function */
-	enum emulation emulation; /* which of the following members are set */
+	enum emulation emulation; /* determines which of the following members are set */
 	uint64_t nsid;            /* NVMe: namespace id, at most 2^32 - 1 */
 	const char *uuid;         /* NVMe */
 	const char *tag;          /* virtio-fs; not checked */
@@ -26,24 +28,29 @@ struct publish_context {
 };
 
 /*
- * In the arena. Exactly one of nv-nvmeNsID and nv-virtioFsTag is written: it tells the node the
- * kind. `vendor`: further keys. A key that only the driver may write is left out, even if the
- * driver does not write it, because the node would take the vendor's value for the driver's.
+ * Writes the map, in the arena. Exactly one of nv-nvmeNsID and nv-virtioFsTag is written, which
+ * determines the kind on the node. `vendor` has further keys. A vendor's key with a name that only
+ * the driver may write is omitted, even if the driver does not write that key, because the node
+ * would read the vendor's value as the driver's. A node rejects a context of more than 4096 bytes
+ * (CSI's limit of a map), so vendor keys are omitted until the context fits, longest first;
+ * *ret_cut is the first omitted key, or NULL. UNAVAILABLE if the driver's own keys exceed the
+ * limit.
  */
-struct kvs publish_context_write(const struct publish_context *c, const struct kvs *vendor,
-                                 struct arena *arena);
+int publish_context_write(const struct publish_context *c, const struct kvs *vendor,
+                          struct arena *arena, struct kvs *ret, const char **ret_cut,
+                          struct err *err) MUST_CHECK;
 /*
- * Borrows from the map. PCI address and either nsid or tag are required (the error texts are the Go
- * plugin's). `expected` only says which of the two is missing when neither is there.
- * INVALID_ARGUMENT: a key is missing or malformed. The capacity of a share is not read: it is not
- * the size of a device.
+ * Reads the map, and borrows its strings. The PCI address and either nsid or tag are required (the
+ * error messages are the Go plugin's). `expected` only determines which of the two is reported as
+ * missing if both are absent. INVALID_ARGUMENT if a key is missing or malformed. A share's capacity
+ * is not read, because it is not the size of a device.
  */
 int publish_context_read(const struct kvs *map, enum emulation expected,
                          struct publish_context *ret, struct err *err) MUST_CHECK;
 /*
- * The kind of device: with a namespace id it is NVMe, with a tag virtio-fs. `otherwise` when the
+ * Returns the kind of device: NVMe with a namespace id, virtio-fs with a tag; `otherwise` if the
  * map has neither or both.
  */
 enum emulation publish_context_emulation(const struct kvs *map, enum emulation otherwise);
-/* Does it have a PCI address? NodePublishVolume may come without. */
+/* Returns true if the map has a PCI address, which is optional in NodePublishVolume. */
 bool publish_context_given(const struct kvs *map);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The key, and whether a volume can be where a request wants it.
+ * The topology key, and the check whether a volume can be in a requested topology.
  *
- * A place that names another key than ours is not met: no node of this driver has that key, and a
- * volume that is made all the same would bring its pods to other nodes than the StorageClass wants.
+ * A topology with a key other than the driver's is not met, because no node of this driver has that
+ * key. If the volume were created anyway, its pods would run on nodes other than those of the
+ * StorageClass.
  */
 #include "volume/topology.h"
 
@@ -18,7 +19,7 @@ char *topology_key(const char *driver)
 	return xasprintf("topology.%s/dpu", driver);
 }
 
-/* CSI: keys are the same in upper and lower case, values are not. */
+/* Compares as CSI requires: keys are case-insensitive, values are not. */
 static bool is_met(const char *key, const struct kvs *place, struct str *asked)
 {
 	bool met = true;
@@ -44,7 +45,7 @@ int topology_check(const char *key, const struct kvs *requisite, size_t n, struc
 		return 0;
 	return err_set(
 		err, ERR_EXHAUSTED,
-		"AccessibilityRequirements: volumes are only accessible where %s is " TOPOLOGY_VALUE
-		", but wanted is %s; look at allowedTopologies of the StorageClass",
+		"AccessibilityRequirements: volumes are only accessible on nodes with %s=" TOPOLOGY_VALUE
+		", requested %s; check allowedTopologies of the StorageClass",
 		key, asked.ptr);
 }

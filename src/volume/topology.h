@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one topology of this driver (--topology): a node has functions of a DPU, or it says nothing.
- * A volume can be reached from every node of the first sort. No state, any thread.
+ * The driver has a single topology key (--topology): nodes with DPU functions report its segment,
+ * other nodes do not. A volume can be reached from every node that reports the segment. Stateless;
+ * any thread.
  */
 #pragma once
 
@@ -10,12 +11,12 @@
 
 #define TOPOLOGY_VALUE "true"
 
-/* "topology.<driver>/dpu", malloc'ed: a label of Nodes, in clusters for ever. */
+/* Returns "topology.<driver>/dpu", malloc'ed. It is a label of Nodes, and must never change. */
 char *topology_key(const char *driver);
 
 /*
- * Can a volume be reached from one of these places, each a map of segments? 0 also when there are
- * none. RESOURCE_EXHAUSTED names what is asked for instead.
+ * Returns 0 if a volume can be reached from one of these topologies, each a map of segments, or if
+ * n is 0. Otherwise RESOURCE_EXHAUSTED names the requested topologies.
  */
 int topology_check(const char *key, const struct kvs *requisite, size_t n, struct err *err)
 	MUST_CHECK;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What access modes and filesystems mean: tables of facts, and for each kind of volume the rule of
- * what may be done with it; for NVMe, what keeps several nodes from writing one filesystem. Pure
- * functions, any thread. What a volume was created for (its recorded access type) is not known
- * here.
+ * Properties of access modes and filesystems as tables, and for each kind of volume the rule for
+ * its uses; for NVMe, the rule that keeps several nodes from writing one filesystem. Pure
+ * functions, any thread. The use for which a volume was created (its recorded access type) is not
+ * checked here.
  */
 #include "volume/volume_cap.h"
 
@@ -13,11 +13,11 @@
 
 struct mode_facts {
 	const char *name;
-	const char *cr_name; /* accessModes of the DPUVolume CRD, which knows only these three */
+	const char *cr_name; /* access mode in the DPUVolume CRD, which has only these three */
 	bool reader_only, multi_node;
 };
 
-/* The CRD has nothing for "one pod": the driver enforces that itself. */
+/* The CRD has no mode for a single pod; the driver enforces that mode itself. */
 static const struct mode_facts modes[] = {
 	[MODE_SINGLE_NODE_WRITER] = { "SINGLE_NODE_WRITER", "ReadWriteOnce", false, false },
 	[MODE_SINGLE_NODE_READER_ONLY] = { "SINGLE_NODE_READER_ONLY", "ReadWriteOnce", true,
@@ -33,7 +33,7 @@ static const struct mode_facts modes[] = {
 	                                    false },
 };
 
-/* NULL for a number that CSI 1.13 does not know. */
+/* Returns NULL for a number that CSI 1.13 does not define. */
 static const struct mode_facts *facts(enum access_mode mode)
 {
 	if ((size_t)mode >= ARRAY_LEN(modes) || !modes[mode].name)
@@ -92,8 +92,8 @@ const char *filesystem_normalise(const char *fs_type)
 }
 
 /*
- * A filesystem that one node writes is not safe to read on another either: readers keep stale
- * metadata, so MULTI_NODE_SINGLE_WRITER is refused as well.
+ * Refuses MULTI_NODE_SINGLE_WRITER for filesystems as well: if one node writes a filesystem,
+ * another node cannot safely read it, because readers keep stale metadata.
  */
 static int check_disk(const struct volume_cap *cap, const char *field, struct err *err)
 {
@@ -117,15 +117,15 @@ static int check_disk(const struct volume_cap *cap, const char *field, struct er
 	if (access_mode_is_multi_node(cap->mode) && !access_mode_is_reader_only(cap->mode))
 		return err_set(err, ERR_INVALID,
 		               "%s.AccessMode: %s needs a raw block volume (volumeMode: Block): "
-		               "%s is no cluster filesystem, writing it while other nodes have it "
-		               "mounted would destroy it",
+		               "%s is not a cluster filesystem; writing to it while other nodes "
+		               "have it mounted would destroy it",
 		               field, access_mode_name(cap->mode), fs);
 	return 0;
 }
 
 /*
- * ext4 is what external-provisioner writes for a StorageClass without a filesystem, when its
- * --default-fstype says so: then a class for shares cannot leave it out.
+ * Accepts ext4, because external-provisioner writes ext4 for a StorageClass without a filesystem if
+ * its --default-fstype is ext4, which a StorageClass for shares cannot avoid.
  */
 static int check_share(const struct volume_cap *cap, const char *field, struct err *err)
 {

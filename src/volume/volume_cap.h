@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A volume capability (CSI specification, VolumeCapability) as a plain struct, checked once at
- * the door (volume_cap_csi.h) and used by both services.
+ * A volume capability (CSI specification, VolumeCapability) as a plain struct, checked once by the
+ * RPC handlers (volume_cap_csi.h) and used by both services.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 
 enum access_type { ACCESS_MOUNT, ACCESS_BLOCK };
 
-/* CSI's numbers. */
+/* Values as in CSI. */
 enum access_mode {
 	MODE_SINGLE_NODE_WRITER = 1,
 	MODE_SINGLE_NODE_READER_ONLY = 2,
@@ -27,36 +27,41 @@ enum access_mode {
 struct volume_cap {
 	enum access_type type;
 	enum access_mode mode;
-	const char *fs_type;            /* "" when not said; never for block */
-	const char *const *mount_flags; /* n_mount_flags of them */
+	const char *fs_type;            /* "" if not given; always "" for block */
+	const char *const *mount_flags; /* array of n_mount_flags strings */
 	size_t n_mount_flags;
-	const char *mount_group; /* volume_mount_group, "" when not said */
+	const char *mount_group; /* volume_mount_group, "" if not given */
 };
 
 bool access_mode_is_reader_only(enum access_mode mode);
-/* More than one node may have it at once. */
+/* Returns true if more than one node may use the volume at the same time. */
 bool access_mode_is_multi_node(enum access_mode mode);
-/* Exactly one pod (target path) at a time: SINGLE_NODE_SINGLE_WRITER. */
-bool access_mode_is_single_pod(enum access_mode mode);
-/* "SINGLE_NODE_WRITER" */
-const char *access_mode_name(enum access_mode mode);
-/* What the DPUVolume CRD knows: ReadWriteOnce, ReadOnlyMany or ReadWriteMany. */
-const char *access_mode_cr_name(enum access_mode mode);
-const char *access_type_name(enum access_type type); /* "mount", "block" */
 /*
- * Filesystems this driver makes and mounts: ext4 (also for ""), ext3, xfs, btrfs. Returns the name
- * to use, or NULL.
+ * Returns true if exactly one pod (target path) at a time may use the volume:
+ * SINGLE_NODE_SINGLE_WRITER.
+ */
+bool access_mode_is_single_pod(enum access_mode mode);
+/* Returns "SINGLE_NODE_WRITER", ... */
+const char *access_mode_name(enum access_mode mode);
+/* Returns the mode's name in the DPUVolume CRD: ReadWriteOnce, ReadOnlyMany or ReadWriteMany. */
+const char *access_mode_cr_name(enum access_mode mode);
+const char *access_type_name(enum access_type type); /* returns "mount" or "block" */
+/*
+ * Returns the canonical name of a filesystem that this driver creates and mounts: ext4, ext3, xfs,
+ * btrfs. For "" it returns ext4. Returns NULL for any other name.
  */
 const char *filesystem_normalise(const char *fs_type);
 /*
- * Can a volume of this kind be used so? The text names `field`, and what to write instead.
+ * Returns 0 if a volume of this kind can be used in this way. The error message names `field` and
+ * the accepted values.
  *
- * NVMe: INVALID_ARGUMENT for an unknown access mode, an unknown filesystem, and a filesystem that
- * one node writes while others have it. Raw block volumes may have every mode.
+ * NVMe: INVALID_ARGUMENT for an unknown access mode, an unknown filesystem, and a mode that lets
+ * one node write to a filesystem that other nodes have mounted. Raw block volumes may have every
+ * mode.
  *
- * virtio-fs: INVALID_ARGUMENT for an unknown access mode and for a filesystem that is neither
- * "virtiofs" nor what external-provisioner writes for no filesystem: "" or "ext4". UNIMPLEMENTED
- * for raw block. What is shared may be mounted with every mode.
+ * virtio-fs: INVALID_ARGUMENT for an unknown access mode and for a filesystem other than
+ * "virtiofs", "" and "ext4"; external-provisioner writes the last two when no filesystem is given.
+ * UNIMPLEMENTED for raw block. A share may be mounted with every mode.
  */
 int volume_cap_check(const struct volume_cap *cap, enum emulation emulation, const char *field,
                      struct err *err) MUST_CHECK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A volume capability off the wire: presence of its fields, in the Go plugin's order and words,
- * then the rules of volume_cap.c. Copies no strings.
+ * Decodes a volume capability. Checks that its fields are present, in the Go plugin's order and
+ * words, then applies the rules of volume_cap.c. Copies no strings.
  */
 #include "volume/volume_cap_csi.h"
 

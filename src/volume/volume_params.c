@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's own keys: one table for the numbers of mkfs, a few lines for each of the others.
- * Pure; the same code reads a StorageClass on the controller and a volume context on the node, so
- * what one side lets pass the other understands. What mkfs does with the numbers is the node's.
+ * Parses the driver's own keys: one table for the numbers of mkfs, and a few lines for each other
+ * key. Pure. The same code reads a StorageClass on the controller and a volume context on the node,
+ * so both sides accept the same values. The node passes the numbers to mkfs.
  */
 #include "volume/volume_params.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -33,8 +34,9 @@ static unsigned filesystem_bit(const char *fs_type)
 }
 
 /*
- * Ranges are those that mke2fs and mkfs.xfs take and that a kernel with 4 KiB pages then mounts.
- * A key with two rows has a range per filesystem; with the filesystem unknown the first row holds.
+ * The ranges are those that mke2fs and mkfs.xfs accept and that a kernel with 4 KiB pages can
+ * mount. A key with two rows has a range for each filesystem; if the filesystem is unknown, the
+ * first row applies.
  */
 static const struct mkfs_key {
 	const char *key;
@@ -54,10 +56,26 @@ static const struct mkfs_key {
 	  EXT4, true },
 };
 
-/* Every key with our prefix that may stand in a StorageClass. */
+/*
+ * A setting is one of these words, or a multiple of `step` between these numbers. The kernel raises
+ * nr_requests if it is below 4, and ignores the part of a read-ahead that is smaller than a page.
+ */
+static const struct setting_key {
+	const char *key;
+	const char *words; /* separated by ", "; NULL: a number */
+	uint64_t min, max, step;
+} setting_keys[QUEUE_SETTINGS] = {
+	[SETTING_IO_SCHEDULER] = { PARAM_IO_SCHEDULER, "none, mq-deadline, kyber, bfq", 0, 0, 0 },
+	[SETTING_NR_REQUESTS] = { PARAM_NR_REQUESTS, NULL, 4, 4096, 1 },
+	[SETTING_READ_AHEAD_KB] = { PARAM_READ_AHEAD_KB, NULL, 0, 131072, 4 },
+	[SETTING_RQ_AFFINITY] = { PARAM_RQ_AFFINITY, NULL, 0, 2, 1 },
+};
+
+/* All keys with the driver's prefix that may appear in a StorageClass. */
 static const char *const prefixed_keys[] = {
 	PARAM_EMULATION,       PARAM_FORMAT_POLICY,    PARAM_BLOCK_SIZE,    PARAM_INODE_SIZE,
 	PARAM_BYTES_PER_INODE, PARAM_NUMBER_OF_INODES, PARAM_EXT4_BIGALLOC, PARAM_EXT4_CLUSTER_SIZE,
+	PARAM_IO_SCHEDULER,    PARAM_NR_REQUESTS,      PARAM_READ_AHEAD_KB, PARAM_RQ_AFFINITY,
 };
 
 static const char *const function_keys[] = { PARAM_FUNCTION_TYPE, PARAM_HOTPLUG_FUNCTION };
@@ -71,6 +89,11 @@ static const char *const format_policies[] = {
 const char *emulation_name(enum emulation e)
 {
 	return e == EMULATION_VIRTIOFS ? "virtiofs" : "nvme";
+}
+
+const char *queue_setting_key(enum queue_setting s)
+{
+	return setting_keys[s].key;
 }
 
 enum emulation volume_params_emulation(const struct kvs *map, enum emulation default_emulation)
@@ -130,7 +153,10 @@ static int parse_key_bool(const char *key, const char *text, bool *ret, struct e
 	               "%s: \"%.40s\" is not a boolean; write \"true\" or \"false\"", key, text);
 }
 
-/* The value, NULL when there is none. A chart writes an empty one for what nobody has set. */
+/*
+ * Returns the value, NULL if absent. Charts write an empty value for an unset one, so an empty
+ * value counts as absent.
+ */
 static const char *given(const struct kvs *map, const char *key)
 {
 	const char *value = kvs_get(map, key);
@@ -138,7 +164,10 @@ static const char *given(const struct kvs *map, const char *key)
 	return str_empty(value) ? NULL : value;
 }
 
-/* A virtio-fs device is always a function of its own, which the DPU plugs in. */
+/*
+ * Checks the function of a virtio-fs device, which always has its own function that the DPU plugs
+ * in.
+ */
 static int check_share_function(const struct volume_params *p, struct err *err)
 {
 	if (!p->pf)
@@ -156,7 +185,7 @@ static int check_share_function(const struct volume_params *p, struct err *err)
 	return 0;
 }
 
-/* Behind parse_emulation(): the defaults depend on the kind. */
+/* Call it after parse_emulation(), because the defaults depend on the kind. */
 static int parse_function(const struct kvs *map, struct volume_params *p, struct err *err)
 {
 	const char *type = given(map, PARAM_FUNCTION_TYPE);
@@ -180,7 +209,10 @@ static int parse_function(const struct kvs *map, struct volume_params *p, struct
 		               PARAM_HOTPLUG_FUNCTION ": must be false when functionType is vf");
 	if (p->pf && !p->hotplug)
 		return err_set(err, ERR_INVALID,
-		               PARAM_HOTPLUG_FUNCTION ": must be true when functionType is pf");
+		               PARAM_HOTPLUG_FUNCTION
+		               ": must be true when functionType is pf (DPF "
+		               "supports static PFs on hosts outside the cluster only: "
+		               "snap-csi-plugin host)");
 	return 0;
 }
 
@@ -220,7 +252,7 @@ static uint64_t *mkfs_value(struct mkfs_params *m, const struct mkfs_key *k)
 	return (void *)((char *)m + k->offset);
 }
 
-/* The row of this key for any of these filesystems, or NULL. */
+/* Returns the row of this key for any of these filesystems, or NULL. */
 static const struct mkfs_key *mkfs_row(const char *key, unsigned filesystems)
 {
 	for (size_t i = 0; i < ARRAY_LEN(mkfs_keys); i++)
@@ -268,7 +300,7 @@ static int check_mkfs_together(const struct mkfs_params *m, unsigned filesystems
 	if (m->bytes_per_inode && m->number_of_inodes)
 		return err_set(err, ERR_INVALID,
 		               PARAM_NUMBER_OF_INODES ": " PARAM_BYTES_PER_INODE
-		                                      " is given too, only one of them can hold");
+		                                      " is also set, but they exclude each other");
 	if (m->ext4_cluster_size && !m->ext4_bigalloc)
 		return err_set(err, ERR_INVALID,
 		               PARAM_EXT4_CLUSTER_SIZE ": needs " PARAM_EXT4_BIGALLOC ": \"true\"");
@@ -296,7 +328,62 @@ static int parse_mkfs(const struct kvs *map, const char *fs_type, struct mkfs_pa
 	return check_mkfs_together(m, filesystems, err);
 }
 
-/* A shared directory is never formatted by this driver. */
+static bool setting_has_word(const char *words, const char *word)
+{
+	const size_t n = strlen(word);
+
+	for (const char *at = words; at; at = strchr(at, ' ')) {
+		at += *at == ' ';
+		if (n && strcspn(at, ",") == n && memcmp(at, word, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int parse_setting(const struct setting_key *k, const char *text, char ret[16],
+                         struct err *err)
+{
+	char step[48] = "number";
+	uint64_t value;
+
+	if (k->words) {
+		if (!setting_has_word(k->words, text))
+			return err_set(err, ERR_INVALID,
+			               "%s: unsupported value %.40s, supported values are: %s",
+			               k->key, text, k->words);
+		snprintf(ret, 16, "%s", text);
+		return 0;
+	}
+	if (parse_u64(k->key, text, &value, err))
+		return -1;
+	if (k->step > 1)
+		snprintf(step, sizeof(step), "multiple of %llu", (unsigned long long)k->step);
+	if (value < k->min || value > k->max || value % k->step)
+		return err_set(err, ERR_INVALID, "%s: %s is not a %s from %llu to %llu", k->key,
+		               text, step, (unsigned long long)k->min, (unsigned long long)k->max);
+	snprintf(ret, 16, "%llu", (unsigned long long)value);
+	return 0;
+}
+
+static int parse_settings(const struct kvs *map, const char *fs_type, struct volume_params *p,
+                          struct err *err)
+{
+	/* btrfs uses its own read-ahead, which is at least 4 MiB. */
+	if (kvs_get(map, PARAM_READ_AHEAD_KB) && filesystem_bit(fs_type) == BTRFS)
+		return not_for_filesystem(PARAM_READ_AHEAD_KB, fs_type, err);
+	for (size_t i = 0; i < QUEUE_SETTINGS; i++) {
+		const char *text = kvs_get(map, setting_keys[i].key);
+
+		if (text && parse_setting(&setting_keys[i], text, p->settings[i], err))
+			return -1;
+	}
+	return 0;
+}
+
+/*
+ * Refuses keys for a share, because this driver never formats a shared directory, and a share has
+ * no request queue.
+ */
 static int check_virtiofs(const struct kvs *map, const struct volume_params *p, struct err *err)
 {
 	if (p->emulation != EMULATION_VIRTIOFS)
@@ -306,8 +393,8 @@ static int check_virtiofs(const struct kvs *map, const struct volume_params *p, 
 		    !str_eq(map->v[i].key, PARAM_EMULATION))
 			return err_set(
 				err, ERR_INVALID,
-				"%s: has no meaning with virtiofs, which is never formatted; "
-				"leave it out",
+				"%s: has no meaning with virtiofs, which is never formatted and "
+				"has no disk; leave it out",
 				map->v[i].key);
 	return 0;
 }
@@ -319,7 +406,8 @@ int volume_params_parse(const struct kvs *map, enum emulation default_emulation,
 
 	if (refuse_unknown(map, err) || parse_emulation(map, &p, err) ||
 	    parse_function(map, &p, err) || check_virtiofs(map, &p, err) ||
-	    parse_format_policy(map, &p, err) || parse_mkfs(map, fs_type, &p.mkfs, err))
+	    parse_format_policy(map, &p, err) || parse_mkfs(map, fs_type, &p.mkfs, err) ||
+	    parse_settings(map, fs_type, &p, err))
 		return -1;
 	*ret = p;
 	return 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads /proc/self: some 50 us, on the thread that prints /metrics. No state. */
+/*
+ * Reads /proc/self, which takes about 50 us. Runs on the thread that renders /metrics, and keeps no
+ * state between calls.
+ */
 #include "web/process.h"
 
 #include <dirent.h>
@@ -15,7 +18,9 @@
 #define STAT_MAX 4096
 #define STATM_MAX 256
 #define NS_PER_S INT64_C(1000000000)
-/* Fields of /proc/self/stat behind the name, which may have spaces: proc_pid_stat(5). */
+/*
+ * Numbers of fields in /proc/self/stat after the name, which may contain spaces: proc_pid_stat(5).
+ */
 #define FIELD_THREADS 20
 #define FIELD_START 22
 
@@ -24,7 +29,7 @@ static int64_t timespec_ns(struct timespec t)
 	return t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
-/* The field of that number; "" when there is none. */
+/* Returns the field with that number; "" if absent. */
 static const char *field_of(const char *stat, int number)
 {
 	const char *at = strrchr(stat, ')');
@@ -36,7 +41,7 @@ static const char *field_of(const char *stat, int number)
 	return at ? at : "";
 }
 
-/* Ticks since boot become Unix time; the clock may have been set since. */
+/* Converts ticks since boot to Unix time; the result is wrong if the clock has been set since. */
 static int64_t start_time(const char *stat)
 {
 	struct timespec now, up;
@@ -82,7 +87,8 @@ static void look_at_descriptors(void)
 		return;
 	while (readdir(dir))
 		n++;
-	metric_set(METRIC_PROCESS_FDS, n - 3, NULL); /* ".", ".." and this look's own */
+	/* without ".", ".." and this directory's own descriptor */
+	metric_set(METRIC_PROCESS_FDS, n - 3, NULL);
 }
 
 void process_look(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel knows of this process, as the metrics process_*. */
+/* The metrics process_*, from the kernel's data about this process. */
 #pragma once
 
-/* Sets them from /proc/self; what cannot be read keeps its last value. */
+/* Sets the metrics from /proc/self. Those that cannot be read keep their last value. */
 void process_look(void);

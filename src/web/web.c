@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The pages. /metrics is rendered from atomics and /proc/self, so it never blocks. Host state
- * (sysfs may hang) is collected in the background, and the page shows the last values. Knows
- * neither role: main.c says what health and readiness are.
+ * (sysfs may hang) is collected in the background, and the page shows the last values. Independent
+ * of the driver's roles: main.c provides health and readiness.
  */
 #include "web/web.h"
 
@@ -24,7 +24,11 @@ struct web {
 	struct web_options options;
 	struct web_page pages[PAGES];
 	struct web_server *server;
-	int64_t looked_at; /* of /metrics, which is made once at a time; 0: never */
+	/*
+	 * When the host was last read for /metrics; monotonic ns; 0: never. One thread renders it
+	 * at a time.
+	 */
+	int64_t looked_at;
 };
 
 void web_check(struct web_checks *checks, const char *name, const char *problem)
@@ -83,7 +87,7 @@ static void make_metrics(void *arg, struct web_answer *ret)
 		w->options.more(w->options.arg, &ret->body);
 }
 
-/* Nobody can ask for this one: its path is none. */
+/* Renders a page that no client can request, because its path is not valid. */
 static void make_look(void *arg, struct web_answer *ret)
 {
 	struct web *w = arg;
@@ -101,7 +105,7 @@ int web_start(const struct web_options *options, struct web **ret, struct err *e
 	w->pages[PAGE_READY] = (struct web_page) { "/readyz", make_ready, w };
 	w->pages[PAGE_METRICS] = (struct web_page) { "/metrics", make_metrics, w };
 	w->pages[PAGE_LOOK] = (struct web_page) { "", make_look, w };
-	metric_set(METRIC_BUILD_INFO, 1, LABELS(options->version, options->mode));
+	metric_set(METRIC_BUILD_INFO, 1, LABELS(options->version, options->mode, options->node));
 	if (web_server_start(options->address, w->pages, PAGES, NULL, &w->server, err)) {
 		free(w);
 		return -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the listening descriptor and, of a unix socket, its file while it is this one's. Accepts
- * nothing: web_server.c does.
+ * Owns the listening descriptor and, for a unix socket, its file while it is this listener's.
+ * Connections are accepted by web_server.c.
  */
 #include "web/web_listener.h"
 
@@ -12,16 +12,16 @@
 
 #include "common/cleanup.h"
 
-/* A socket that nobody removed is in the way; another file, or one that is served, stays. */
+/* Removes a stale socket. Any other file, or a served socket, stays. */
 static int remove_stale(const struct listen_address *a, struct err *err)
 {
 	int fd AUTO(fd) = -1;
 	struct stat st;
 
 	if (lstat(a->path, &st) < 0)
-		return errno == ENOENT ? 0 : err_sys(err, errno, "look at %s", a->path);
+		return errno == ENOENT ? 0 : err_sys(err, errno, "stat %s", a->path);
 	if (!S_ISSOCK(st.st_mode))
-		return err_set(err, ERR_PRECONDITION, "%s is there and is no socket", a->path);
+		return err_set(err, ERR_PRECONDITION, "%s exists and is not a socket", a->path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && (connect(fd, (const struct sockaddr *)&a->to, a->n) == 0 || errno == EAGAIN))
 		return err_set(err, ERR_PRECONDITION, "another process serves %s", a->path);
@@ -30,7 +30,7 @@ static int remove_stale(const struct listen_address *a, struct err *err)
 	return 0;
 }
 
-/* Where the host has no IPv6, every address is every IPv4 address. */
+/* Opens the socket. On a host without IPv6, ":PORT" listens on all IPv4 addresses. */
 static int web_open_socket(struct listen_address *a, struct err *err)
 {
 	int fd = socket(a->to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), off = 0;
@@ -64,7 +64,7 @@ static int web_bind_socket(struct web_listener *l, int backlog, struct err *err)
 	    (*l->address.path && chmod(l->address.path, 0600) < 0) || listen(l->fd, backlog) < 0)
 		return err_sys(err, errno, "listen");
 	if (*l->address.path && lstat(l->address.path, &l->file) < 0)
-		return err_sys(err, errno, "look at %s", l->address.path);
+		return err_sys(err, errno, "stat %s", l->address.path);
 	listen_address_of(l->fd, l->text);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The socket that the HTTP server listens on: TCP, or unix with a file that nobody else needs. */
+/* The socket of the HTTP server: TCP, or a unix socket that no other program uses. */
 #pragma once
 
 #include <sys/stat.h>
@@ -10,15 +10,20 @@
 struct web_listener {
 	int fd; /* -1: closed */
 	struct listen_address address;
-	char text[LISTEN_ADDRESS_TEXT]; /* where it listens, with the port that it got */
-	struct stat file;               /* of a unix socket, to remove no other one */
+	char text[LISTEN_ADDRESS_TEXT]; /* the address, with the assigned port */
+	/* identity of a unix socket's file, so that only this file is removed */
+	struct stat file;
 };
 
 /*
- * A dead unix socket at the path is replaced (the new one has mode 0600). FAILED_PRECONDITION:
- * another process serves it, or it is no socket. Else what the errno means.
+ * Opens the socket. A stale unix socket at the path is replaced (the new one has mode 0600).
+ * FAILED_PRECONDITION if another process serves the path, or if the file is not a socket. Other
+ * codes are derived from errno.
  */
 int web_listener_open(struct web_listener *l, const char *address, int backlog, struct err *err)
 	MUST_CHECK;
-/* Removes the file too, if it is still this one's. Closed already: nothing. */
+/*
+ * Closes the socket, and removes its file if it is still this listener's. Does nothing if it is
+ * already closed.
+ */
 void web_listener_close(struct web_listener *l);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a request's head strictly: what two programs could read in two ways is refused (white space
- * before a colon, a folded line, a bare LF, a body), and so is what a page to be read does not
- * need.
+ * Parses a request's head strictly. It refuses encodings that two programs could read differently
+ * (whitespace before a colon, a folded line, a bare LF, a body), and features that are not needed
+ * to read a page.
  */
 #include "web/web_request.h"
 
@@ -19,7 +19,7 @@ static bool is(struct text t, const char *what)
 	return t.n == strlen(what) && strncasecmp(t.at, what, t.n) == 0;
 }
 
-/* The text up to `end`, which is taken away with it; false: it is not there. */
+/* Cuts off the text up to `end`, together with `end`. Returns false if `end` is absent. */
 static bool web_text_cut(struct text *rest, char end, struct text *ret)
 {
 	const char *at = memchr(rest->at, end, rest->n);
@@ -48,7 +48,7 @@ static struct text trim(struct text t)
 	return t;
 }
 
-/* "GET /metrics?x=y HTTP/1.1" */
+/* Parses "GET /metrics?x=y HTTP/1.1". */
 static int parse_line(struct text line, struct web_request *ret)
 {
 	struct text method, target;
@@ -86,17 +86,20 @@ static int parse_header(struct text line)
 	return 0;
 }
 
-/* Each line without its CRLF; the head ends with an empty one. */
+/* Returns each line without its CRLF; the head ends with an empty line. */
 static bool next_line(struct text *rest, struct text *ret)
 {
 	if (!web_text_cut(rest, '\n', ret))
 		return false;
 	if (ret->n)
-		ret->n--; /* the CR, as web_request_parse() has made sure */
+		ret->n--; /* the CR, as checked by web_request_parse() */
 	return true;
 }
 
-/* Every LF stands behind a CR, every CR before an LF, and no byte is a control character. */
+/*
+ * Returns true if every LF follows a CR, every CR precedes an LF, and no other byte except a tab is
+ * a control character.
+ */
 static bool is_clean(struct text t)
 {
 	for (size_t i = 0; i < t.n; i++) {

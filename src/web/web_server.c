@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One thread accepts. Each connection has a thread, which reads one request, waits for its page,
- * sends the answer and ends. A page is rendered on a thread of its own, because rendering may hang
- * in the kernel. Clients that request a page at the same time share one answer.
+ * One thread accepts connections. Each connection has a thread, which reads one request, waits for
+ * the page, sends the answer and ends. Each page is rendered on a separate thread, because
+ * rendering may hang in the kernel. Clients that request a page at the same time share one answer.
  *
- * A new connection is always accepted, since only its request identifies a probe. When all places
- * are taken, evict_locked() makes room. So a client that sends or reads nothing cannot keep a probe
- * out.
+ * A new connection is always accepted, because only its request shows whether it is a probe. If all
+ * connections are in use, evict_locked() frees one. So a client that sends or reads nothing cannot
+ * lock out a probe.
  *
- * It knows no page: web.c does.
+ * This file is independent of the pages, which are in web.c.
  */
 #include "web/web_server.h"
 
@@ -31,9 +31,9 @@
 #include "web/web_request.h"
 
 #define LINGER_MS 1000
-#define GRACE_MS 50     /* a connection has so long to send its request, and to take its answer */
-#define REFUSED_MS 1000 /* no connection is accepted for so long when descriptors run out */
-#define BACKLOG 4096    /* the kernel may allow less */
+#define GRACE_MS 50     /* time for a connection to send its request, and to read its answer */
+#define REFUSED_MS 1000 /* pause without new connections when descriptors run out */
+#define BACKLOG 4096    /* the kernel may permit fewer */
 #define PLAIN "text/plain; charset=utf-8"
 
 /* A page takes less than make_ms and stop_ms unless the host hangs. */
@@ -41,24 +41,29 @@ static const struct web_tuning defaults = {
 	.head_ms = 10000, .send_ms = 30000, .make_ms = 10000, .stop_ms = 6000
 };
 
-/* A page and the thread that renders it; under the lock. */
+/* A page and the thread that renders it; guarded by the lock. */
 struct maker {
 	struct web_server *server;
 	const struct web_page *page;
 	bool running;
-	unsigned made;            /* how often */
-	unsigned waiting;         /* connections that want the answer */
-	struct web_answer answer; /* the last one, until the last of them has it */
+	unsigned made;    /* how often the page was rendered */
+	unsigned waiting; /* connections that wait for the answer */
+	/* the last answer, kept until the last of these connections has received it */
+	struct web_answer answer;
 };
 
-/* A place. Its thread changes all but `cut`, under the lock, and closes fd there. */
+/*
+ * A connection slot. The connection's thread changes all fields except `cut`, with the lock held,
+ * and closes fd with the lock held.
+ */
 struct connection {
 	struct web_server *server;
-	int fd;                    /* -1: the place is free */
-	bool reading;              /* its request is incomplete */
-	const struct maker *maker; /* of the page that it waits for; NULL: it reads or sends */
-	int64_t since;             /* when that began; monotonic ns */
-	bool cut;                  /* evicted: its thread ends soon */
+	int fd;       /* -1: the slot is free */
+	bool reading; /* the request is still incomplete */
+	/* the maker of the page that it waits for; NULL: it reads or sends */
+	const struct maker *maker;
+	int64_t since; /* when the current phase began; monotonic ns */
+	bool cut;      /* evicted: the connection's thread ends soon */
 };
 
 struct web_server {
@@ -67,10 +72,10 @@ struct web_server {
 	struct maker *makers; /* one per page */
 	struct web_tuning tuning;
 	struct web_listener listener;
-	pthread_mutex_t lock;      /* guards all below, and the makers */
-	struct wait_queue changed; /* any of it */
+	pthread_mutex_t lock;      /* guards the fields below, and the makers */
+	struct wait_queue changed; /* signals a change of any of these fields */
 	bool stopping;
-	unsigned threads; /* the one that accepts, and the connections' */
+	unsigned threads; /* number of threads: the one that accepts, and those of connections */
 	struct connection connections[WEB_CONNECTIONS];
 };
 
@@ -133,7 +138,7 @@ static bool begin_page_locked(struct maker *m)
 	return m->running;
 }
 
-/* False: the connection is to end without an answer. */
+/* Returns false if the connection has to end without an answer. */
 static bool await_page(struct connection *c, struct maker *m, struct web_answer *ret)
 {
 	struct web_server *s = c->server;
@@ -153,11 +158,10 @@ static bool await_page(struct connection *c, struct maker *m, struct web_answer 
 		ret->type = m->answer.type;
 		str_addn(&ret->body, m->answer.body.ptr, m->answer.body.len);
 	} else if (m->running) {
-		str_addf(&ret->body,
-		         "%s is being made for too long: the host hangs where it looks\n",
+		str_addf(&ret->body, "generating %s takes too long: reads of the host hang\n",
 		         m->page->path);
 	} else {
-		str_addf(&ret->body, "%s: no thread can be started\n", m->page->path);
+		str_addf(&ret->body, "%s: cannot start a thread\n", m->page->path);
 	}
 	if (--m->waiting == 0)
 		str_clear(&m->answer.body);
@@ -169,14 +173,14 @@ static bool await_page(struct connection *c, struct maker *m, struct web_answer 
 static void answer_unknown(const struct web_server *s, struct web_answer *ret)
 {
 	ret->status = 404;
-	str_add(&ret->body, "there is no such page; there are");
+	str_add(&ret->body, "no such page; the pages are");
 	for (size_t i = 0; i < s->n_pages; i++)
 		if (*s->pages[i].path)
 			str_addf(&ret->body, " %s", s->pages[i].path);
 	str_add(&ret->body, "\n");
 }
 
-/* As await_page(). */
+/* Returns like await_page(). */
 static bool find_page(struct connection *c, const struct web_request *q, struct web_answer *ret)
 {
 	const struct web_server *s = c->server;
@@ -191,7 +195,7 @@ static bool find_page(struct connection *c, const struct web_request *q, struct 
 
 /* ---- a connection ---- */
 
-/* For the next call; false: the time is over. */
+/* Sets the timeout of the next call. Returns false if the deadline has passed. */
 static bool set_timeout(int fd, int option, struct deadline until)
 {
 	int ms = deadline_left_ms(until);
@@ -200,7 +204,7 @@ static bool set_timeout(int fd, int option, struct deadline until)
 	return ms && setsockopt(fd, SOL_SOCKET, option, &t, sizeof(t)) == 0;
 }
 
-/* <= 0: the client has closed, or the time is over. */
+/* Returns <= 0 if the client has closed the connection, or if the deadline has passed. */
 static ssize_t receive(int fd, char *buf, size_t n, struct deadline until)
 {
 	ssize_t got;
@@ -225,7 +229,7 @@ static bool send_all(int fd, const struct str *out, struct deadline until)
 	return sent == out->len;
 }
 
-/* 0, the status of a refusal, or -1: no request came. *ret points into `head`. */
+/* Returns 0, the status of a refusal, or -1 if no request arrived. *ret points into `head`. */
 static int read_request(const struct connection *c, char head[WEB_HEAD_MAX],
                         struct web_request *ret)
 {
@@ -246,7 +250,10 @@ static int read_request(const struct connection *c, char head[WEB_HEAD_MAX],
 	return rc;
 }
 
-/* A connection whose request has come after all is no longer cut: another one is. */
+/*
+ * Marks the request as complete. A connection that was to be cut is then kept, unless the server
+ * stops; another connection is cut instead.
+ */
 static void end_reading(struct connection *c)
 {
 	WITH_LOCK(&c->server->lock);
@@ -290,7 +297,10 @@ static void web_serve(struct connection *c)
 	}
 	wanted = wanted && web_send_answer(c, &a, q.head) && shutdown(c->fd, SHUT_WR) == 0;
 	str_clear(&a.body);
-	/* Unread bytes would make the client's system discard the answer. */
+	/*
+	 * Reads the remaining bytes, because unread bytes would make the client's system discard
+	 * the answer.
+	 */
 	until = deadline_in_ms(LINGER_MS);
 	while (wanted)
 		wanted = receive(c->fd, head, sizeof(head), until) > 0;
@@ -309,11 +319,12 @@ static void *run_connection(void *arg)
 	return NULL;
 }
 
-/* ---- places ---- */
+/* ---- connection slots ---- */
 
 /*
- * Connections are evicted in this order: one that reads or sends (a client that does neither in
- * time, mostly), one that waits for the page that most wait for, the oldest.
+ * Returns true if `a` is evicted before `b`. First come connections that read or send (usually a
+ * client that does neither in time), then those that wait for the page with the most waiters, then
+ * the oldest.
  */
 static bool is_before(const struct connection *a, const struct connection *b)
 {
@@ -326,8 +337,8 @@ static bool is_before(const struct connection *a, const struct connection *b)
 }
 
 /*
- * Cuts one connection at a time and waits for its end. A request that has come whole is served all
- * the same: SHUT_RD leaves what can be read.
+ * Cuts one connection at a time and waits until it has ended. A request that has arrived completely
+ * is still served, because SHUT_RD keeps the received bytes readable.
  */
 static void evict_locked(struct web_server *s)
 {
@@ -349,7 +360,7 @@ static void evict_locked(struct web_server *s)
 	IGNORE_RESULT(wait_queue_wait(&s->changed, &s->lock, due));
 }
 
-/* A free place; NULL: the server stops. */
+/* Returns a free slot; NULL if the server stops. */
 static struct connection *place_locked(struct web_server *s)
 {
 	assert_locked(&s->lock);
@@ -360,7 +371,7 @@ static struct connection *place_locked(struct web_server *s)
 	return NULL;
 }
 
-/* Takes over fd. */
+/* Begins a connection, which owns fd. */
 static void begin_connection(struct web_server *s, int fd)
 {
 	struct connection *c;
@@ -381,11 +392,14 @@ static void begin_connection(struct web_server *s, int fd)
 		return;
 	}
 	close(TAKE_FD(c->fd));
-	log_limited(LOG_WARNING, 60, "--http-endpoint: no thread can be started: %s",
+	log_limited(LOG_WARNING, 60, "--http-endpoint: cannot start a thread: %s",
 	            strerrordesc_np(rc));
 }
 
-/* The client has closed the connection without a request: a flood of such costs no thread. */
+/*
+ * Returns true if the client has closed the connection without a request, so that a flood of such
+ * connections needs no threads.
+ */
 static bool is_abandoned(int fd)
 {
 	char c;
@@ -411,7 +425,7 @@ static void *run_server(void *arg)
 			break;
 		if (fd >= 0 || rc == EINTR || rc == ECONNABORTED)
 			continue;
-		log_limited(LOG_WARNING, 60, "--http-endpoint: no connection can be taken: %s",
+		log_limited(LOG_WARNING, 60, "--http-endpoint: cannot accept a connection: %s",
 		            strerrordesc_np(rc));
 		IGNORE_RESULT(wait_queue_wait(&s->changed, &s->lock, deadline_in_ms(REFUSED_MS)));
 	}
@@ -457,13 +471,13 @@ int web_server_start(const char *address, const struct web_page *pages, size_t n
 	struct web_server *s = web_server_new(pages, n_pages, tuning);
 	int rc;
 
-	*ret = s; /* before the thread, whose pages may use it */
+	*ret = s; /* set before the thread starts, because its pages may use it */
 	s->threads = 1;
 	if (web_listener_open(&s->listener, address, BACKLOG, err) == 0) {
 		rc = thread_start(run_server, s);
 		if (rc == 0)
 			return 0;
-		IGNORE_RESULT(err_sys(err, rc, "start a thread"));
+		IGNORE_RESULT(err_sys_of(err, ERR_CALL_TASK, rc, "start a thread"));
 	}
 	*ret = release(s);
 	return err_wrap(err, "--http-endpoint=%s", address);
@@ -488,7 +502,10 @@ static const struct maker *running_locked(const struct web_server *s)
 	return NULL;
 }
 
-/* NULL, or a page that is still being rendered: its thread hangs and keeps its data. */
+/*
+ * Ends all connections. Returns NULL, or a page that is still being rendered because its thread
+ * hangs; that thread still uses the server's data.
+ */
 static const struct maker *end_all(struct web_server *s)
 {
 	struct deadline until = deadline_in_ms(s->tuning.stop_ms);
@@ -515,7 +532,7 @@ struct web_server *web_server_stop(struct web_server *s)
 
 	if (!hung)
 		return s ? release(s) : NULL;
-	log_msg(LOG_WARNING, "--http-endpoint: what makes %s has not ended for %d ms",
+	log_msg(LOG_WARNING, "--http-endpoint: generating %s has not ended for %d ms",
 	        *hung->page->path ? hung->page->path : "the gauges of /metrics", s->tuning.stop_ms);
 	web_listener_close(&s->listener);
 	return s;

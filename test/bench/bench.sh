@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Measures the driver in one run and prints a table: subject, measured value, target, and the value of the Go plugin where
-# it is known (measured once, on two cores, against a real API server). Needs root. Numbers are medians; a busy machine
-# changes them, so nothing here fails because of a number.
-# Variables: RUNS (of each start, 15), CREATES (100), STAGES (50), PUBLISHES (20, of each crowd), PROBE_SECONDS (3),
-# KINDS (30 stages of each kind of volume), VOLUMES (100000, among which the controller's memory is measured), WAITING (2000 creates that wait at once),
-# WRITERS (5, who change objects of others beside those and 1000 creates more), CYCLES (200 whole lives of a volume, then 60 s of idleness; 10000 take a quarter of an hour).
+# Measures the driver in one run and prints a table: subject, measured value, target, and the value of the Go plugin where it
+# is known (measured once, on two cores, against a real API server). Needs root. Numbers are medians; a busy machine changes
+# them, so no number makes it fail.
+# Variables: RUNS (of each start, 15), CREATES (100), STAGES (50), PUBLISHES (20, of each crowd), PROBE_SECONDS (3), KINDS (30
+# stages of each kind of volume), VOLUMES (100000, the number of other volumes for the controller's memory), WAITING (2000
+# creates that wait at once), WRITERS (5, which change foreign objects during those and 1000 further creates), CYCLES (200
+# whole lives of a volume, then 60 s of idleness; 10000 take a quarter of an hour).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . test/lib/world.sh
@@ -184,7 +185,7 @@ since_last() {
 	LAST=$now LAST_N=$n LAST_CPU=$cpu
 }
 
-# All at the same moment, among the volumes of crowd_rows: changes of others, creates that wait, and creates that are carried out.
+# All at the same moment, among the volumes of crowd_rows: changes of others, creates that wait, and creates that complete.
 storm_rows() {
 	local pss anon began callers=() i
 	rm -f "$WORLD/port" "$KUBECONFIG_FILE"
@@ -224,7 +225,7 @@ count_threads() {
 	awk '/^Threads:/ {print $2}' "/proc/$DRIVER_PID/status"
 }
 
-# Creates that nobody binds: each waits on a thread of its own. Then their caller goes away.
+# Creates of volumes that are never bound: each waits on its own thread. Then their client disconnects.
 waiting_rows() {
 	local pss anon caller
 	rm -f "$WORLD/port" "$KUBECONFIG_FILE"
@@ -251,7 +252,7 @@ waiting_rows() {
 	world_stop "$SIM_PID"
 }
 
-# What work leaves behind: memory after many lives of a volume, beside that after one.
+# Memory left behind by operations: after many lives of a volume, compared with that after one.
 after_rows() {
 	local i fresh pss anon
 	world_driver all || exit 1
@@ -336,9 +337,9 @@ create_rows() {
 	row 'DeleteVolume, p50' "$(median <"$WORLD/delete" | xargs printf '%.1f ms')"
 }
 
-# Loop devices of stages do direct I/O, the driver's and the script's: an NVMe namespace has no page cache of a file below
-# it. With buffered loops the blank check, which reads 10 MiB, would first fill that cache with the zeros of a sparse
-# file; the script, which looks at nothing but signatures, would not.
+# Loop devices of stages use direct I/O, both the driver's and the script's: an NVMe namespace has no page cache of an
+# underlying file. With buffered loops the blank check, which reads 10 MiB, would first fill that cache with the zeros of a
+# sparse file; the script, which reads only signatures, would not.
 direct_io() { # DEVICE ...
 	local device
 	for device; do
@@ -420,8 +421,8 @@ of_sorted() {
 	if [ "$1" = fastest ]; then head -n 1; else median; fi
 }
 
-# Each kind of volume staged and published by a node that has all of them, and that node's memory then. The volumes have their
-# filesystem already: what is measured is to find, prove, look at and mount.
+# Each kind of volume staged and published by a node that has all of them, and that node's memory afterwards. The volumes
+# already have their filesystem: measured are discovery, verification, probing and mounting.
 kind_rows() {
 	local kind i pss anon
 	declare -A publish_of parameters_of=([vf]=$parameters [hot-plugged]=$hotplug_parameters [virtio-fs]=$virtiofs_parameters)

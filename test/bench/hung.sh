@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A node of which all volumes but one lie on a dead backend: HUNG (249) volumes on images of a filesystem that is frozen
-# (fsfreeze), each with an unmount that the kernel holds, and one elsewhere. Prints what its calls take before and
-# meanwhile, and the memory of a node's driver before, meanwhile and after the thaw. Needs root and as many loop devices;
-# runs in a mount namespace of its own. Nothing here fails because of a number.
+# A node on which all volumes except one have a dead backend: HUNG (249) volumes on images of a frozen filesystem (fsfreeze),
+# each with an unmount that blocks in the kernel, and one volume elsewhere. Prints the duration of that volume's calls before
+# and during the hang, and the memory of the node's driver before, during and after it. Needs root and as many loop devices;
+# runs in its own mount namespace. No number makes it fail.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 HUNG=${HUNG:-249} ROUNDS=${ROUNDS:-9}

@@ -20,6 +20,6 @@ $(API_FAULTS_TEST): $(OUT)/test/controller/test_api_faults.o $(TEST_LIB) $(LIB)
 	$(call link,$(LIBS) $(CHECK_LIBS))
 
 .PHONY: api-faults
-## api-faults: every fault of the API server at every request of the controller; docs/api-faults.md
+## api-faults: every fault of the API server at every request of the controller; test/reports/api-faults.md
 api-faults: $(API_FAULTS_TEST) $(SIM)
 	$(Q)CK_FORK=no SNAP_SIM=$(SIM) test/lib/run-suites.sh "api-faults $(FLAVOUR)" $(API_FAULTS_TEST)

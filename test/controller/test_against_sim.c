@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The controller with its real Kubernetes client against snap-sim: the life of a volume, what each
- * operation costs, what it answers and leaves when the API server or DPF misbehaves, many at once,
- * and cancellation.
+ * The controller with its real Kubernetes client against snap-sim: the life of a volume, the cost
+ * of each operation, its answer and remains when the API server or DPF misbehaves, many operations
+ * at once, and cancellation.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,10 +15,12 @@
 #include "common/mem.h"
 #include "common/str.h"
 #include "dpf/dpu_attachment.h"
+#include "dpf/dpu_node.h"
 #include "dpf/dpu_volume.h"
 #include "controller/attachment_index.h"
 #include "controller/attachment_lists.h"
 #include "controller/node_cache.h"
+#include "controller/ready.h"
 #include "controller/volume.h"
 #include "kube/kube_priv.h"
 #include "test/lib/controller_door.h"
@@ -29,7 +31,7 @@
 static struct controller c;
 static struct keylock *locks;
 
-/* NULL: the defaults. Of a test; the next start forgets it. */
+/* NULL: the defaults. Set by a test; the next start resets it. */
 static const struct kube_tuning *tuning;
 
 static void tune(void)
@@ -152,6 +154,7 @@ START_TEST(a_volume_lives_from_create_to_delete)
 	ck_assert_msg(call("ControllerPublishVolume", PUBLISH("pvc-1", "n1"), &told, &err) == 0,
 	              "%s", err.msg);
 	costs("the first Publish to a node", "{\"get\":{\"dpuvolumes\":1,\"dpunodes\":1},"
+	                                     "\"list\":{\"dpus\":1},"
 	                                     "\"create\":{\"dpuvolumeattachments\":1}}");
 	context = json_at(told, "publish_context");
 	ck_assert_str_eq(json_text(json_member(context, "nv-volumeName")), "pvc-1");
@@ -183,6 +186,73 @@ START_TEST(a_volume_lives_from_create_to_delete)
 	costs("DeleteVolume", "{\"get\":{\"dpuvolumes\":1},\"delete\":{\"dpuvolumes\":1}}");
 	ck_assert(!exists(&dpu_volume_kind, "pvc-1", &going));
 	succeeds("DeleteVolume", DELETE("pvc-1"));
+	stop();
+}
+END_TEST
+
+/* ---- versions of the API ---- */
+
+static void serve_versions(const char *list)
+{
+	char *body AUTO(free) = xasprintf("{\"versions\":[%s]}", list);
+
+	free(sim_http("POST", "/sim/versions", body));
+}
+
+START_TEST(a_volume_lives_on_when_dpf_serves_another_version)
+{
+	struct json *reply AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+	bool going;
+
+	start();
+	succeeds("CreateVolume", CREATE("pvc-1"));
+	succeeds("ControllerPublishVolume", PUBLISH("pvc-1", "n1"));
+	serve_versions("\"v1beta1\"");
+	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
+	succeeds("ControllerPublishVolume", PUBLISH("pvc-1", "n2"));
+	serve_versions("\"v1beta1\",\"v1alpha1\"");
+	succeeds("CreateVolume", CREATE("pvc-2"));
+	serve_versions("\"v1alpha1\"");
+	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n2"));
+	succeeds("DeleteVolume", DELETE("pvc-1"));
+	ck_assert(!exists(&dpu_volume_kind, "pvc-1", &going));
+	ck_assert_msg(call("ListVolumes", "{}", &reply, &err) == 0, "%s", err.msg);
+	stop();
+}
+END_TEST
+
+START_TEST(a_dpf_with_both_versions_is_used_in_the_known_one)
+{
+	static const char *const both[] = { "--storage-version", "v1beta1", "--storage-version",
+		                            "v1alpha1", NULL };
+
+	start_with(both);
+	succeeds("CreateVolume", CREATE("pvc-1"));
+	succeeds("ControllerPublishVolume", PUBLISH("pvc-1", "n1"));
+	serve_versions("\"v1alpha1\"");
+	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
+	stop();
+}
+END_TEST
+
+START_TEST(a_version_without_a_field_is_refused_and_changes_nothing)
+{
+	static const char *const other[] = { "--storage-version", "v2-accessModes", NULL };
+	struct err err = ERR_INIT, ready = ERR_INIT;
+	bool going;
+
+	start_with(other);
+	ck_assert_int_eq(call("CreateVolume", CREATE("pvc-1"), NULL, &err), -1);
+	/* Not final: it cannot be read either whether an earlier POST has created the volume. */
+	ck_assert_msg(err.code == ERR_UNAVAILABLE &&
+	                      strstr(err.msg, "v2: spec.accessModes is missing; expected v1alpha1"),
+	              "%s", err.msg);
+	ck_assert_int_eq(controller_check_api(&c, wait_limit(), &ready), -1);
+	ck_assert_msg(strstr(ready.msg, "v2: spec.accessModes is missing"), "%s", ready.msg);
+	serve_versions("\"v1alpha1\"");
+	ck_assert(!exists(&dpu_volume_kind, "pvc-1", &going));
+	ck_assert_int_eq(controller_check_api(&c, wait_limit(), &ready), 0);
 	stop();
 }
 END_TEST
@@ -234,6 +304,75 @@ static void start_with_slots(void)
 	start_with(options);
 }
 
+/* ---- the scenarios of DPF's examples ---- */
+
+/*
+ * The volume of a claim in each scenario for trusted clusters, by the name of the scenario's folder.
+ * Those for non-trusted hosts are in test/e2e/host.sh.
+ */
+static const struct {
+	const char *folder;
+	enum emulation emulation; /* --emulation-mode of the installation */
+	const char *parameters, *capability;
+	const char *function, *key; /* of the attachment; of the publish context */
+	const char *refused;        /* in the error of CreateVolume, or NULL */
+} scenarios[] = {
+	{ "nvme-vf-on-static-pf", EMULATION_NVME,
+	  "\"functionType\":\"vf\",\"hotplugFunction\":\"false\"", CAP, "vf", "nv-nvmeNsID", NULL },
+	{ "nvme-hotplug-pf", EMULATION_NVME, "\"functionType\":\"pf\",\"hotplugFunction\":\"true\"",
+	  "{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},\"block\":{}}", "pf", "nv-nvmeNsID",
+	  NULL },
+	{ "virtiofs-hotplug-pf", EMULATION_VIRTIOFS,
+	  "\"functionType\":\"pf\",\"hotplugFunction\":\"true\"", SHARED("MULTI_NODE_MULTI_WRITER"),
+	  "pf", "nv-virtioFsTag", NULL },
+	/* Without --emulation-mode=virtiofs its StorageClass does not name the kind. */
+	{ "virtiofs-hotplug-pf", EMULATION_NVME,
+	  "\"functionType\":\"pf\",\"hotplugFunction\":\"true\"", SHARED("SINGLE_NODE_WRITER"),
+	  NULL, NULL, "csi.snap.nvidia.com/emulation: virtiofs" },
+	/* DPF supports it for non-trusted hosts only. */
+	{ "nvme-static-pf", EMULATION_NVME, "\"functionType\":\"pf\",\"hotplugFunction\":\"false\"",
+	  CAP, NULL, NULL, "DPF supports static PFs on hosts outside the cluster only" },
+};
+
+START_TEST(a_scenario_of_a_trusted_cluster_ends_in_a_volume_or_a_refusal)
+{
+	char *create AUTO(free) = xasprintf(
+		"{\"name\":\"s-1\",\"capacity_range\":{\"required_bytes\":1073741824},"
+		"\"volume_capabilities\":[%s],\"parameters\":{\"policy\":\"example-policy\",%s}}",
+		scenarios[_i].capability, scenarios[_i].parameters);
+	struct json *reply AUTO(json_free) = NULL, *told AUTO(json_free) = NULL;
+	struct json *attachment AUTO(json_free) = NULL;
+	char *publish AUTO(free) = NULL, *context AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+
+	start_with_slots();
+	c.emulation = scenarios[_i].emulation;
+	if (scenarios[_i].refused) {
+		ck_assert_int_eq(call("CreateVolume", create, NULL, &err), -1);
+		ck_assert_msg(strstr(err.msg, scenarios[_i].refused) != NULL, "%s: %s",
+		              scenarios[_i].folder, err.msg);
+		stop();
+		return;
+	}
+	ck_assert_msg(call("CreateVolume", create, &reply, &err) == 0, "%s: %s",
+	              scenarios[_i].folder, err.msg);
+	context = json_print(json_at(reply, "volume.volume_context"));
+	publish = xasprintf("{\"volume_id\":\"s-1\",\"node_id\":\"n1\",\"volume_capability\":%s,"
+	                    "\"volume_context\":%s}",
+	                    scenarios[_i].capability, context);
+	ck_assert_msg(call("ControllerPublishVolume", publish, &told, &err) == 0, "%s: %s",
+	              scenarios[_i].folder, err.msg);
+	ck_assert_ptr_nonnull(json_member(json_at(told, "publish_context"), scenarios[_i].key));
+	ck_assert_int_eq(kube_get(sim.kube, &dpu_attachment_kind, SIM_NS, "n1-s-1", wait_limit(),
+	                          &attachment, &err),
+	                 0);
+	ck_assert_str_eq(json_str(attachment, "spec.functionType"), scenarios[_i].function);
+	stop();
+}
+END_TEST
+
+/* ---- virtio-fs on several nodes ---- */
+
 START_TEST(a_share_lives_on_every_node_beside_a_disk)
 {
 	struct json *told AUTO(json_free) = NULL;
@@ -259,7 +398,7 @@ START_TEST(a_share_lives_on_every_node_beside_a_disk)
 	succeeds("ValidateVolumeCapabilities",
 	         "{\"volume_id\":\"pvc-1\",\"volume_capabilities\":[" SHARED(
 			 "MULTI_NODE_READER_ONLY") "]}");
-	/* In the order of their coming. */
+	/* In the order of their creation. */
 	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
 	ck_assert(exists(&dpu_attachment_kind, "n2-pvc-1", &going));
 	ck_assert_int_eq(call("DeleteVolume", DELETE("pvc-1"), NULL, &err), -1);
@@ -317,7 +456,7 @@ START_TEST(a_share_is_attached_once_the_dpu_has_told_its_tag)
 }
 END_TEST
 
-/* As the Go plugin does: without labels, on a VF. */
+/* Like the Go plugin: without labels, on a VF. */
 static void attach_as_the_go_plugin(const char *volume, const char *node)
 {
 	char *name AUTO(free) = xasprintf("%s-%s", node, volume);
@@ -353,8 +492,8 @@ START_TEST(attachments_without_our_labels_count_like_ours)
 END_TEST
 
 /*
- * The watch brings nothing, and nobody notices yet: the index says that the volume is attached
- * nowhere, and so the deletion begins. DPF holds the volume while an attachment names it.
+ * The watch delivers nothing, and the driver has not noticed: the index says that the volume is not
+ * attached, so the deletion begins. DPF keeps the volume while an attachment names it.
  */
 START_TEST(an_attachment_of_others_that_the_watch_keeps_back_keeps_the_volume)
 {
@@ -385,6 +524,10 @@ START_TEST(an_attachment_of_others_that_the_watch_keeps_back_keeps_the_volume)
 END_TEST
 
 /* ---- faults ---- */
+
+/* A condition with the reason Failure, which DPF defines, but its storage controllers do not use. */
+#define FAILURE(what) "\"dpf\":\"" what "-failure\",\"value\":\"Failure\""
+#define VENDOR_FULL "{\"dpf\":\"volume-failure\"}"
 
 enum left { NOTHING, OBJECT, GOING };
 #define RC(verb, more) "{\"verb\":\"" verb "\",\"resource\":\"dpuvolumes\"," more "}"
@@ -419,11 +562,11 @@ static const struct fault_row {
 	{ "422 for POST", "CreateVolume", RC("create", "\"status\":422"), ERR_INVALID, "pvc-1",
 	  NOTHING, 2000 },
 	{ "401 for everything", "CreateVolume", "{\"resource\":\"dpuvolumes\",\"status\":401}",
-	  ERR_UNAVAILABLE, "could not be learnt", NOTHING, 2000 },
+	  ERR_UNAVAILABLE, "could not determine", NOTHING, 2000 },
 	{ "503 for every POST", "CreateVolume", RC("create", "\"status\":503"), ERR_UNAVAILABLE,
 	  "pvc-1", NOTHING, 1500 },
 	{ "volumes are not served, but their API group is", "CreateVolume",
-	  "{\"resource\":\"dpuvolumes\",\"unserved\":true}", ERR_UNAVAILABLE, "could not be learnt",
+	  "{\"resource\":\"dpuvolumes\",\"unserved\":true}", ERR_UNAVAILABLE, "could not determine",
 	  NOTHING, 5000 },
 	{ "no answer to the POST", "CreateVolume", RC("create", "\"hang\":true"), ERR_DEADLINE,
 	  "pvc-1", NOTHING, 1500 },
@@ -432,17 +575,31 @@ static const struct fault_row {
 	  "{\"verb\":\"watch\",\"resource\":\"dpuvolumes\",\"status\":403},"
 	  "{\"dpf\":\"volume-never-bound\"}]",
 	  ERR_PERMISSION, "watch", NOTHING, 5000 },
-	{ "never bound", "CreateVolume",
-	  "{\"dpf\":\"volume-never-bound\",\"text\":\"no pool fits\"}", ERR_DEADLINE,
-	  "no pool fits", OBJECT, 1500 },
-	{ "vendor full", "CreateVolume", "{\"dpf\":\"volume-failure\"}", ERR_EXHAUSTED,
-	  "vendor full", NOTHING, 5000 },
-	{ "another failure", "CreateVolume",
-	  "{\"dpf\":\"volume-failure\",\"text\":\"the PVC was lost\"}", ERR_UNAVAILABLE,
-	  "the PVC was lost", OBJECT, 5000 },
+	{ "never bound", "CreateVolume", "{\"dpf\":\"volume-never-bound\"}", ERR_DEADLINE,
+	  "is not bound (phase Pending)", OBJECT, 1500 },
+	{ "DPF has an error", "CreateVolume", "{\"dpf\":\"volume-error\",\"text\":\"no PVC\"}",
+	  ERR_DEADLINE, "DPUVolumeReconciled=False (Error: no PVC)", OBJECT, 1500 },
+	{ "a DPU cluster is unreachable", "CreateVolume", "{\"dpf\":\"cluster-unreachable\"}",
+	  ERR_DEADLINE, "is not bound (phase Pending)", OBJECT, 1500 },
+	{ "vendor full", "CreateVolume", VENDOR_FULL, ERR_EXHAUSTED,
+	  "; Event ProvisioningFailed: Event from PVC dpf/pvc-1-pvc in cluster dpf/dpu-cplane-tenant1: "
+	  "failed to provision volume with StorageClass \"example-storage-class\": rpc error: "
+	  "code = ResourceExhausted desc = no space left on lvstore",
+	  NOTHING, 3000 },
+	{ "the vendor fails", "CreateVolume",
+	  "{\"dpf\":\"volume-failure\",\"text\":\"code = Internal desc = no pool\"}", ERR_DEADLINE,
+	  "code = Internal desc = no pool", OBJECT, 3000 },
+	{ "vendor full, and Events may not be listed", "CreateVolume",
+	  "[" VENDOR_FULL ",{\"verb\":\"list\",\"resource\":\"events\",\"status\":403}]",
+	  ERR_DEADLINE, "the driver is not permitted to list events in namespace dpf", OBJECT,
+	  1500 },
 	{ "vendor full, and the object stays", "CreateVolume",
-	  "[{\"dpf\":\"volume-failure\"},{\"dpf\":\"volume-finalizer-stuck\"}]", ERR_ABORTED,
-	  "DPUVolume dpf/pvc-1 is being removed because it failed", GOING, 1500 },
+	  "[" VENDOR_FULL ",{\"dpf\":\"volume-finalizer-stuck\"}]", ERR_ABORTED,
+	  "DPUVolume dpf/pvc-1 is being removed because it is not bound", GOING, 3000 },
+	{ "the claim exceeds a quota", "CreateVolume", "{\"dpf\":\"volume-error\"}", ERR_EXHAUSTED,
+	  "(Error: persistentvolumeclaims is forbidden: exceeded quota)", NOTHING, 3000 },
+	{ "the reason Failure", "CreateVolume", "{" FAILURE("volume") "}", ERR_EXHAUSTED,
+	  "vendor full", NOTHING, 5000 },
 	{ "bigger than the limit", "CreateVolume",
 	  "{\"dpf\":\"volume-capacity\",\"value\":\"3Gi\"}", ERR_RANGE, "more than limit_bytes",
 	  NOTHING, 5000 },
@@ -457,17 +614,23 @@ static const struct fault_row {
 	{ "403 for DELETE", "DeleteVolume", RC("delete", "\"status\":403"), ERR_PERMISSION,
 	  "delete", OBJECT, 2000 },
 	{ "a finalizer that stays", "DeleteVolume", "{\"dpf\":\"volume-finalizer-stuck\"}",
-	  ERR_DEADLINE, "is still there", GOING, 1500 },
+	  ERR_DEADLINE, "still exists", GOING, 1500 },
 
 	{ "attachment never ready", "ControllerPublishVolume",
 	  "{\"dpf\":\"attachment-never-ready\",\"text\":\"no NVMe controller\"}", ERR_DEADLINE,
 	  "no NVMe controller", OBJECT, 1500 },
-	{ "attachment failed", "ControllerPublishVolume",
-	  "{\"dpf\":\"attachment-failure\",\"text\":\"SNAP is gone\"}", ERR_UNAVAILABLE,
-	  "SNAP is gone", OBJECT, 5000 },
+	{ "the reason Failure", "ControllerPublishVolume",
+	  "{" FAILURE("attachment") ",\"text\":\"SNAP is gone\"}", ERR_UNAVAILABLE, "SNAP is gone",
+	  OBJECT, 5000 },
+	{ "the DPU is not ready", "ControllerPublishVolume",
+	  "{\"dpf\":\"dpu-not-ready\",\"name\":\"^n1$\"}", ERR_DEADLINE,
+	  "DPU n1-0000-26-00 is not ready", OBJECT, 1500 },
+	{ "the DPU cluster is unreachable", "ControllerPublishVolume",
+	  "{\"dpf\":\"cluster-unreachable\"}", ERR_DEADLINE, "is not attached", OBJECT, 1500 },
 	{ "attached, but not ready", "ControllerPublishVolume",
 	  "{\"dpf\":\"attachment-unready\",\"text\":\"the DPU restarts\"}", ERR_DEADLINE,
-	  "is attached, but not ready: Ready=False (Pending: the DPU restarts)", OBJECT, 1500 },
+	  "is attached, but not ready: DPUVolumeAttachmentReconciled=False (Pending: the DPU restarts)",
+	  OBJECT, 1500 },
 	{ "ready late", "ControllerPublishVolume", "{\"dpf\":\"attachment-unready\",\"ms\":300}",
 	  ERR_OK, NULL, OBJECT, 5000 },
 	{ "no condition Ready", "ControllerPublishVolume", "{\"dpf\":\"attachment-without-ready\"}",
@@ -492,7 +655,11 @@ static const struct fault_row {
 	  "{\"resource\":\"dpunodes\",\"unserved\":true}", ERR_OK, NULL, OBJECT, 5000 },
 
 	{ "an attachment that stays", "ControllerUnpublishVolume",
-	  "{\"dpf\":\"attachment-finalizer-stuck\"}", ERR_DEADLINE, "is still there", GOING, 1500 },
+	  "{\"dpf\":\"attachment-finalizer-stuck\"}", ERR_DEADLINE, "still exists", GOING, 1500 },
+	{ "a DPU cluster that cannot be reached", "ControllerUnpublishVolume",
+	  "{\"dpf\":\"cluster-unreachable\"}", ERR_DEADLINE, "still exists", GOING, 1500 },
+	{ "a DPU cluster that cannot be reached", "DeleteVolume",
+	  "{\"dpf\":\"cluster-unreachable\"}", ERR_DEADLINE, "still exists", GOING, 1500 },
 };
 
 static bool is_about_attachments(const struct fault_row *r)
@@ -511,7 +678,7 @@ static const char *request_of(const struct fault_row *r)
 	return UNPUBLISH("pvc-1", "n1");
 }
 
-/* Makes what the method needs, and starts the watches. */
+/* Creates the objects that the method needs, and starts the watches. */
 static void prepare(const struct fault_row *r)
 {
 	succeeds("CreateVolume", CREATE("other"));
@@ -545,7 +712,7 @@ START_TEST(a_fault_has_its_code_its_text_and_leaves_what_it_says)
 	              going   ? "going"
 	              : there ? "there"
 	                      : "not there");
-	/* Healed, the sidecar's retry succeeds. */
+	/* After the fault is removed, the sidecar's retry succeeds. */
 	sim_heal();
 	c.wait_timeout_ms = WAIT_LIMIT_MS;
 	for (struct deadline d = wait_limit(); err.code != ERR_OK;) {
@@ -556,6 +723,136 @@ START_TEST(a_fault_has_its_code_its_text_and_leaves_what_it_says)
 			break;
 		ck_assert_msg(more && code_is_open(err.code), "%s, healed: %s", r->what, err.msg);
 	}
+	stop();
+}
+END_TEST
+
+/* ---- the DPU of a node ---- */
+
+#define PROVISIONING "/apis/provisioning.dpu.nvidia.com/v1alpha1/namespaces/"
+#define DPU(node, more)                                                              \
+	"{\"apiVersion\":\"provisioning.dpu.nvidia.com/v1alpha1\",\"kind\":\"DPU\"," \
+	"\"metadata\":{\"name\":\"second\"" more "},\"spec\":{\"dpuNodeName\":\"" node "\"}}"
+#define LABEL ",\"labels\":{\"provisioning.dpu.nvidia.com/dpunode-name\":\"n1\"}"
+#define PREFERRED ",\"annotations\":{\"storage.nvidia.com/preferred-dpu\":\"\"}"
+
+static const struct {
+	const char *what;
+	enum { STAYS, GOES, IS_GOING } first; /* the state of n1's DPU */
+	const char *second, *ns;              /* another DPU */
+	const char *fault;
+	enum err_code code;
+	const char *text;
+	int lists; /* of DPUs */
+} by_dpu[] = {
+	{ "none", GOES, NULL, NULL, NULL, ERR_UNAVAILABLE,
+	  "DPUNode dpf/n1: has no DPU (0 DPUs have spec.dpuNodeName n1, expected 1)", 3 },
+	{ "that of another node", GOES, DPU("n2", ""), "dpf", NULL, ERR_UNAVAILABLE,
+	  "has no DPU (0 DPUs", 3 },
+	{ "one in another namespace", GOES, DPU("n1", LABEL), "default", NULL, ERR_UNAVAILABLE,
+	  "has no DPU (0 DPUs", 3 },
+	{ "one without a label", GOES, DPU("n1", ""), "dpf", NULL, ERR_OK, NULL, 3 },
+	{ "two", STAYS, DPU("n1", LABEL), "dpf", NULL, ERR_UNAVAILABLE,
+	  "can select none of its 2 DPUs (0 have", 3 },
+	{ "two, one of them preferred", STAYS, DPU("n1", LABEL PREFERRED), "dpf", NULL, ERR_OK,
+	  NULL, 1 },
+	{ "one that is being deleted", IS_GOING, NULL, NULL, NULL, ERR_UNAVAILABLE,
+	  "its DPU is being deleted", 3 },
+	{ "one that is not Ready", STAYS, NULL, NULL, "{\"dpf\":\"dpu-not-ready\"}", ERR_DEADLINE,
+	  "(Pending: DPU n1-0000-26-00 is not ready)", 1 },
+	{ "none, and the right is missing", GOES, NULL, NULL,
+	  "{\"verb\":\"list\",\"resource\":\"dpus\",\"status\":403}", ERR_DEADLINE,
+	  "(Error: no DPU found for DPUNode n1)", 2 },
+	{ "none, and DPUs are not served", GOES, NULL, NULL,
+	  "{\"verb\":\"list\",\"resource\":\"dpus\",\"unserved\":true}", ERR_DEADLINE,
+	  "(Error: no DPU found for DPUNode n1)", 2 },
+	{ "one, and the list is refused", STAYS, NULL, NULL,
+	  "{\"verb\":\"list\",\"resource\":\"dpus\",\"status\":400}", ERR_UNAVAILABLE,
+	  "DPUs of node n1: list dpus", 1 },
+};
+
+static void delete_first_dpu(void)
+{
+	free(sim_http("DELETE", PROVISIONING SIM_NS "/dpus/n1-0000-26-00", ""));
+}
+
+static int64_t dpu_lists(void)
+{
+	char *text AUTO(free) = sim_requests();
+	struct json *got AUTO(json_free) = parse(text);
+	struct err ignored = ERR_INIT;
+	int64_t n = 0;
+
+	IGNORE_RESULT(json_get_i64(got, "list.dpus", &n, &ignored));
+	return n;
+}
+
+START_TEST(a_node_without_a_usable_dpu_gets_no_attachment)
+{
+	struct json *finalizer AUTO(json_free) =
+		parse("{\"metadata\":{\"finalizers\":[\"example.com/f\"]}}");
+	struct err err = ERR_INIT;
+	int64_t lists;
+	bool going;
+
+	start();
+	succeeds("CreateVolume", CREATE("pvc-1"));
+	if (by_dpu[_i].first == IS_GOING)
+		ck_assert_int_eq(kube_patch(sim.kube, &dpu_kind, SIM_NS, "n1-0000-26-00", finalizer,
+		                            wait_limit(), NULL, &err),
+		                 0);
+	if (by_dpu[_i].first != STAYS)
+		delete_first_dpu();
+	if (by_dpu[_i].second) {
+		char *to AUTO(free) = xasprintf(PROVISIONING "%s/dpus", by_dpu[_i].ns);
+
+		free(sim_http("POST", to, by_dpu[_i].second));
+	}
+	if (by_dpu[_i].fault)
+		sim_fault(by_dpu[_i].fault);
+	if (by_dpu[_i].code == ERR_DEADLINE)
+		c.wait_timeout_ms = 5000;
+	free(sim_requests());
+	IGNORE_RESULT(call("ControllerPublishVolume", PUBLISH("pvc-1", "n1"), NULL, &err));
+	ck_assert_msg(err.code == by_dpu[_i].code, "%s: %s %s", by_dpu[_i].what,
+	              err_code_name(err.code), err.msg);
+	ck_assert_msg(!by_dpu[_i].text || strstr(err.msg, by_dpu[_i].text), "%s: %s",
+	              by_dpu[_i].what, err.msg);
+	lists = dpu_lists();
+	ck_assert_msg(lists == by_dpu[_i].lists, "%s: %d lists", by_dpu[_i].what, (int)lists);
+	ck_assert_msg(exists(&dpu_attachment_kind, "n1-pvc-1", &going) ==
+	                      (err.code != ERR_UNAVAILABLE),
+	              "%s: attachment", by_dpu[_i].what);
+	stop();
+}
+END_TEST
+
+/* Without the check the volume stays: DPF does not detach. When the DPUNode is deleted, it does. */
+START_TEST(what_was_attached_before_its_dpu_went_is_not_refused)
+{
+	struct err err = ERR_INIT;
+
+	start();
+	succeeds("CreateVolume", CREATE("pvc-1"));
+	succeeds("CreateVolume", CREATE("pvc-2"));
+	succeeds("ControllerPublishVolume", PUBLISH("pvc-1", "n1"));
+	delete_first_dpu();
+	c.node_cache = node_cache_free(c.node_cache);
+	ck_assert_int_eq(call("ControllerPublishVolume", PUBLISH("pvc-2", "n1"), NULL, &err), -1);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE, "%s", err.msg);
+	err_clear(&err);
+	c.wait_timeout_ms = 1000;
+	free(sim_requests());
+	IGNORE_RESULT(call("ControllerPublishVolume", PUBLISH("pvc-1", "n1"), NULL, &err));
+	ck_assert_msg(err.code != ERR_UNAVAILABLE, "%s", err.msg);
+	ck_assert_int_eq(dpu_lists(), 0);
+	err_clear(&err);
+	ck_assert_int_eq(call("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"), NULL, &err),
+	                 -1);
+	ck_assert_msg(strstr(err.msg, "(Error: no DPU found for DPUNode n1)"), "%s", err.msg);
+	free(sim_http("DELETE", PROVISIONING SIM_NS "/dpunodes/n1", ""));
+	c.wait_timeout_ms = WAIT_LIMIT_MS;
+	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
 	stop();
 }
 END_TEST
@@ -595,13 +892,50 @@ static const struct {
 	  "{\"verb\":\"list\",\"resource\":\"dpuvolumeattachments\",\"status\":410,\"times\":1}" },
 };
 
-/* The controller is started again while they are there, as after an upgrade. */
+START_TEST(a_node_has_its_dpu_in_one_list_among_many)
+{
+	char *path AUTO(free) = xstrdup("/tmp/dpus-XXXXXX");
+	char *option AUTO(free) = NULL;
+	int fd = mkstemp(path);
+	FILE *f = fdopen(fd, "w");
+
+	ck_assert_ptr_nonnull(f);
+	fputs("[", f);
+	for (int i = 0; i < MANY; i++)
+		fprintf(f,
+		        "%s{\"apiVersion\":\"provisioning.dpu.nvidia.com/v1alpha1\",\"kind\":\"DPU\","
+		        "\"metadata\":{\"name\":\"w%d\",\"labels\":{"
+		        "\"provisioning.dpu.nvidia.com/dpunode-name\":\"w%d\"}},\"spec\":{"
+		        "\"dpuNodeName\":\"w%d\"}}",
+		        i ? "," : "", i, i, i);
+	fputs("]", f);
+	ck_assert_int_eq(fclose(f), 0);
+	option = xasprintf("--seed-file=%s", path);
+	start_with((const char *const[]) { option, "--history=100000", NULL });
+	unlink(path);
+	c.wait_timeout_ms = 100000;
+	succeeds("CreateVolume", CREATE("pvc-1"));
+	free(sim_requests());
+	succeeds("ControllerPublishVolume", PUBLISH("pvc-1", "n1"));
+	ck_assert_int_eq(dpu_lists(), 1);
+	delete_first_dpu();
+	c.node_cache = node_cache_free(c.node_cache);
+	succeeds("CreateVolume", CREATE("pvc-2"));
+	free(sim_requests());
+	IGNORE_RESULT(call("ControllerPublishVolume", PUBLISH("pvc-2", "n1"), NULL,
+	                   &(struct err)ERR_INIT));
+	ck_assert_int_eq(dpu_lists(), 3);
+	stop();
+}
+END_TEST
+
+/* The controller is restarted while they exist, as after an upgrade. */
 START_TEST(among_many_attachments_of_others_nothing_is_listed)
 {
-	/* An event that comes late on a loaded machine is not made up for by a read. */
+	/* An event that is late on a loaded machine is not replaced by a read. */
 	static const struct kube_tuning patient = { .resync_ms = WAIT_LIMIT_MS };
 	char *seed = seed_of_many();
-	/* The history is long enough for what DPF writes about them. */
+	/* The history is long enough for DPF's updates to them. */
 	const char *const options[] = { readings[_i].option, "--seed-file", seed,
 		                        "--history",         "100000",      NULL };
 
@@ -613,7 +947,7 @@ START_TEST(among_many_attachments_of_others_nothing_is_listed)
 	if (readings[_i].fault)
 		sim_fault(readings[_i].fault);
 	succeeds("CreateVolume", CREATE("pvc-1"));
-	/* It waits until all have been read. */
+	/* It waits until all attachments have been read. */
 	succeeds("ControllerPublishVolume", PUBLISH("pvc-1", "n1"));
 	succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
 	ck_assert_uint_eq(attachment_index_count(c.attachments, "w7").all, MANY / 500);
@@ -660,7 +994,7 @@ START_TEST(without_a_watch_lists_answer)
 		succeeds("CreateVolume", CREATE("pvc-1"));
 		succeeds("CreateVolume", CREATE("pvc-2"));
 		sim_fault(worlds[i].fault);
-		/* Nobody tells the controller of this one. */
+		/* The controller receives no event for this one. */
 		sleep(1);
 		attach_as_the_go_plugin("pvc-1", "n2");
 		until_lists_answer();
@@ -696,7 +1030,7 @@ static void *delete_thread(void *arg)
 	return NULL;
 }
 
-/* Each would list the attachments of its volume, and all that are not labelled. */
+/* Each would list the attachments of its volume, and all unlabelled ones. */
 START_TEST(without_a_watch_many_calls_share_their_lists)
 {
 	struct deletion all[DELETIONS];
@@ -752,7 +1086,7 @@ struct stranger {
 static void come_or_go(struct stranger *s)
 {
 	unsigned volume = (s->random >> 8) % SOME_VOLUMES, node = (s->random >> 16) % SOME_NODES;
-	/* Every third has a name of its own. */
+	/* Every third has its own name. */
 	char *name AUTO(free) = xasprintf(volume % 3 ? "w%u-v%u" : "of-%u-and-%u", node, volume);
 	char *v AUTO(free) = xasprintf("v%u", volume), *n AUTO(free) = xasprintf("w%u", node);
 	struct json *object AUTO(json_free) = dpu_attachment_encode(name, n, v, false, false);
@@ -832,7 +1166,10 @@ static const struct {
 	  ATTACHMENTS("\"expireWatch\":true,\"times\":1") },
 };
 
-/* Whatever happens to the watch while attachments come and go, the index is right afterwards. */
+/*
+ * Whatever happens to the watch while attachments are created and deleted, the index is correct
+ * afterwards.
+ */
 START_TEST(the_index_ends_with_what_a_list_says)
 {
 	const char *const options[] = { disturbances[_i].option, NULL };
@@ -906,13 +1243,13 @@ static const struct {
 	int published; /* at least */
 } races[] = {
 	{ "the watch works", NULL, 5, 1 },
-	/* Lists tell no order, so both may give way. */
+	/* Lists have no order, so both may withdraw. */
 	{ "the watch brings nothing", ATTACHMENTS("\"muteWatch\":true"), 2, 0 },
 	{ "all are read anew all the time", ATTACHMENTS("\"expireWatch\":true"), 1, 0 },
 	{ "events come twice", ATTACHMENTS("\"event\":\"twice\""), 3, 1 },
 };
 
-/* Both have found nothing, and both make an attachment, since a POST takes 300 ms. */
+/* Neither has found an attachment, and both create one, since a POST takes 300 ms. */
 START_TEST(two_drivers_at_once_leave_one_attachment)
 {
 	struct driver both[2] = { { .request = PUBLISH("pvc-1", "n1") },
@@ -920,7 +1257,7 @@ START_TEST(two_drivers_at_once_leave_one_attachment)
 	int published;
 
 	start();
-	c.wait_timeout_ms = 60000; /* with a mute watch, news come every 5 s or so */
+	c.wait_timeout_ms = 60000; /* with a mute watch, a change is seen after about 5 s */
 	succeeds("CreateVolume", CREATE("pvc-1"));
 	both[0].c = c;
 	both[0].locks = locks;
@@ -1044,7 +1381,7 @@ START_TEST(a_caller_that_goes_ends_the_wait)
 }
 END_TEST
 
-/* ---- requests that are carried out when nobody waits for them any more ---- */
+/* ---- requests that are executed after their client has stopped waiting ---- */
 
 #define LATE_MS 1500
 #define LATE(resource)                                                                  \
@@ -1054,9 +1391,10 @@ END_TEST
 static const struct {
 	const char *what;
 	bool attached;       /* the volume's POST was answered, the attachment's was not */
-	const char *between; /* the call that is made before the last one; NULL: none */
-	const char *fault;   /* beside it and the last one; NULL: none */
+	const char *between; /* the call before the last one; NULL: none */
+	const char *fault;   /* during that call and the last one; NULL: none */
 	const char *last, *request;
+	int wait_ms; /* of the last call; 0: WAIT_LIMIT_MS */
 } late[] = {
 	{ "unpublish of what is not there yet", true, NULL, NULL, "ControllerUnpublishVolume",
 	  UNPUBLISH("pvc-1", "n1") },
@@ -1068,8 +1406,8 @@ static const struct {
 	{ "a create that is refused now", false, NULL,
 	  "[" RC("create", "\"status\":403") ",{\"dpf\":\"volume-never-bound\"}]", "CreateVolume",
 	  CREATE("pvc-1") },
-	{ "a create that DPF refuses now", false, NULL, "{\"dpf\":\"volume-failure\"}",
-	  "CreateVolume", CREATE("pvc-1") },
+	{ "a create that the vendor refuses now", false, NULL, VENDOR_FULL, "CreateVolume",
+	  CREATE("pvc-1"), 1000 },
 };
 
 static int count_one(void *arg, const struct json *item, struct err *err)
@@ -1090,7 +1428,7 @@ static int count_all(const struct kube_kind *kind)
 	return n;
 }
 
-/* The end that a sidecar takes for one: OK, or a final code. */
+/* A result that a sidecar treats as the end: OK, or a final code. */
 static int ends(const char *method, const char *request, struct err *err)
 {
 	struct deadline d = wait_limit();
@@ -1132,6 +1470,8 @@ START_TEST(no_end_is_told_while_a_request_may_still_be_carried_out)
 	if (late[_i].between)
 		succeeds(late[_i].between,
 		         late[_i].attached ? PUBLISH("pvc-1", "n1") : CREATE("pvc-1"));
+	if (late[_i].wait_ms)
+		c.wait_timeout_ms = late[_i].wait_ms;
 	IGNORE_RESULT(ends(late[_i].last, late[_i].request, &err));
 	while (monotonic_ns() - began < (LATE_MS + 300) * INT64_C(1000000))
 		usleep(50000);
@@ -1144,7 +1484,7 @@ START_TEST(no_end_is_told_while_a_request_may_still_be_carried_out)
 }
 END_TEST
 
-/* etcd stands still for longer than the API server holds on to a request, and then goes on. */
+/* etcd stalls for longer than the API server keeps a request, and then continues. */
 START_TEST(no_end_is_told_as_soon_as_a_server_answers_again)
 {
 	static const struct kube_tuning patient = { .attempt_ms = 500, .late_ms = 1000 };
@@ -1169,7 +1509,7 @@ START_TEST(no_end_is_told_as_soon_as_a_server_answers_again)
 	sim_heal();
 	c.wait_timeout_ms = WAIT_LIMIT_MS;
 	ck_assert_int_eq(ends("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"), &err), 0);
-	/* It has been carried out by now. */
+	/* It has been executed by this time. */
 	while (monotonic_ns() - began < 3800 * INT64_C(1000000))
 		usleep(50000);
 	ck_assert_int_eq(count_all(&dpu_attachment_kind), 0);
@@ -1269,7 +1609,7 @@ END_TEST
 
 static const struct {
 	const char *what, *fault;
-	enum err_code code; /* of the first call; ERR_OK: it succeeds in spite of the fault */
+	enum err_code code; /* of the first call; ERR_OK: it succeeds despite the fault */
 	const char *text;
 } growth_faults[] = {
 	{ "the PATCH was carried out, its answer is lost",
@@ -1288,10 +1628,9 @@ static const struct {
 	  "no answer" },
 	{ "a page", "{\"verb\":\"patch\",\"resource\":\"dpuvolumes\",\"body\":\"<html>\"}",
 	  ERR_UNAVAILABLE, "API server's answer" },
-	{ "the storage is full", "{\"dpf\":\"volume-failure\",\"text\":\"vendor full\"}",
-	  ERR_UNAVAILABLE, "vendor full" },
+	{ "the storage is full", VENDOR_FULL, ERR_UNAVAILABLE, "no space left on lvstore" },
 	{ "the storage takes too long", "{\"dpf\":\"volume-never-bound\",\"text\":\"later\"}",
-	  ERR_DEADLINE, "not yet 3.0 GiB" },
+	  ERR_DEADLINE, "expected 3.0 GiB" },
 };
 
 START_TEST(a_volume_that_does_not_grow_says_why_and_grows_later)
@@ -1313,7 +1652,7 @@ START_TEST(a_volume_that_does_not_grow_says_why_and_grows_later)
 	              what, err.msg);
 	sim_heal();
 	c.wait_timeout_ms = WAIT_LIMIT_MS;
-	/* What has failed is told until DPF has tried again. */
+	/* A failure is reported until DPF has retried. */
 	for (struct deadline d = wait_limit(); err.code != ERR_OK;) {
 		ck_assert_msg(wait_a_moment(d), "%s: %s", what, err.msg);
 		err_clear(&err);
@@ -1325,11 +1664,20 @@ START_TEST(a_volume_that_does_not_grow_says_why_and_grows_later)
 END_TEST
 
 SUITE_TIMEOUT("controller against snap-sim", 120, a_volume_lives_from_create_to_delete,
-              unpublish_from_all_nodes_leaves_none, a_share_lives_on_every_node_beside_a_disk,
+              a_volume_lives_on_when_dpf_serves_another_version,
+              a_dpf_with_both_versions_is_used_in_the_known_one,
+              a_version_without_a_field_is_refused_and_changes_nothing,
+              unpublish_from_all_nodes_leaves_none,
+              LOOP(a_scenario_of_a_trusted_cluster_ends_in_a_volume_or_a_refusal,
+                   ARRAY_LEN(scenarios)),
+              a_share_lives_on_every_node_beside_a_disk,
               LOOP(a_share_is_attached_once_the_dpu_has_told_its_tag, ARRAY_LEN(tag_rows)),
               attachments_without_our_labels_count_like_ours,
               an_attachment_of_others_that_the_watch_keeps_back_keeps_the_volume,
               LOOP(a_fault_has_its_code_its_text_and_leaves_what_it_says, ARRAY_LEN(rows)),
+              LOOP(a_node_without_a_usable_dpu_gets_no_attachment, ARRAY_LEN(by_dpu)),
+              what_was_attached_before_its_dpu_went_is_not_refused,
+              a_node_has_its_dpu_in_one_list_among_many,
               LOOP(among_many_attachments_of_others_nothing_is_listed, ARRAY_LEN(readings)),
               without_a_watch_lists_answer, without_a_watch_many_calls_share_their_lists,
               LOOP(no_end_is_told_while_a_request_may_still_be_carried_out, ARRAY_LEN(late)),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every fault of the API server, at every request of create, delete, publish, unpublish and
- * expand, once and for as long as the call lasts: is what the driver says true, and is anything
- * left that nobody knows of? The counts stand in docs/api-faults.md (UPDATE_DOCS=1 writes them).
+ * Every fault of the API server, at every request of create, delete, publish, unpublish and expand,
+ * once and for the whole call: is the driver's answer true, and does it leave an object that no
+ * caller knows of? The counts are in test/reports/api-faults.md (UPDATE_DOCS=1 writes them).
  *
- * Processes share the work. Each has a snap-sim of its own, and each operation a client and an
- * index of attachments of its own, which begin while the fault is on.
+ * Processes share the work. Each has its own snap-sim, and each operation its own client and index
+ * of attachments, which start while the fault is active.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,16 +41,16 @@
 
 enum world {
 	FRESH,
-	BEGUN,     /* an earlier call has made the object, and had no answer in time */
+	BEGUN,     /* an earlier call has created the object, and had no answer in time */
 	ELSEWHERE, /* the volume is attached to another node */
-	STUCK,     /* DPF does not let the object go */
-	FAILING,   /* DPF fails for good, so that the object is removed again */
+	STUCK,     /* DPF keeps the object */
+	FAILING,   /* an Event says that the vendor is full, so the object is removed again */
 };
 
 static const struct step {
 	const char *method;
 	enum world world;
-	const char *verb, *resource; /* the request that the fault meets; verb "": each */
+	const char *verb, *resource; /* the request that the fault affects; verb "": each */
 } steps[] = {
 	{ "CreateVolume", FRESH, "create", V },
 	{ "CreateVolume", FRESH, "list", V },
@@ -60,6 +60,7 @@ static const struct step {
 	{ "CreateVolume", FAILING, "get", V },
 	{ "CreateVolume", FAILING, "delete", V },
 	{ "CreateVolume", FAILING, "list", A },
+	{ "CreateVolume", FAILING, "list", "events" },
 	{ "CreateVolume", FRESH, "", V },
 	{ "CreateVolume", BEGUN, "", V },
 	{ "CreateVolume", FAILING, "", V },
@@ -82,6 +83,7 @@ static const struct step {
 	{ "ControllerPublishVolume", ELSEWHERE, "watch", A },
 	{ "ControllerPublishVolume", FRESH, "get", V },
 	{ "ControllerPublishVolume", FRESH, "get", "dpunodes" },
+	{ "ControllerPublishVolume", FRESH, "list", "dpus" },
 	{ "ControllerPublishVolume", FRESH, "list", A },
 	{ "ControllerPublishVolume", FRESH, "create", A },
 	{ "ControllerPublishVolume", FRESH, "watch", A },
@@ -100,10 +102,10 @@ static const struct step {
 };
 
 enum final {
-	NEVER,   /* what comes proves nothing, so no code is final */
-	TWICE,   /* it may be a mistake when it comes once */
-	AT_ONCE, /* the API server refuses, and nothing was done */
-	/* The same for reads; for a change it proves nothing about the attempt before. */
+	NEVER,   /* the answer proves nothing, so no code is final */
+	TWICE,   /* a single answer may be a mistake */
+	AT_ONCE, /* the API server refuses, and nothing was changed */
+	/* The same for reads; for a write it proves nothing about the previous attempt. */
 	READ_TWICE,
 	READ_AT_ONCE
 };
@@ -114,7 +116,8 @@ enum final {
 
 static const struct fault {
 	const char *what;
-	const char *first, *then; /* members of snap-sim's faults; then: NULL, or what follows it */
+	/* members of snap-sim's faults; then: NULL, or the fault that follows */
+	const char *first, *then;
 	enum final final;
 } faults[] = {
 	{ "200 with null", "\"body\":\"null\"", NULL, NEVER },
@@ -192,7 +195,7 @@ static const struct fault {
 	{ "the watch expired", "\"expireWatch\":true", NULL, NEVER },
 };
 
-/* One operation; its number says which. */
+/* One operation, identified by its number. */
 #define OPERATIONS (ARRAY_LEN(steps) * ARRAY_LEN(faults) * 2)
 
 static const struct step *step_of(size_t i)
@@ -213,7 +216,9 @@ static bool is_of_streams(const struct fault *f)
 	return strstr(f->first, "\"event\"") || strstr(f->first, "Watch\"");
 }
 
-/* A fault of a stream meets watches only. What is stuck is looked at while a fault is on. */
+/*
+ * A fault of a stream affects only watches. A stuck object is examined while the fault is active.
+ */
 static bool is_sensible(size_t i)
 {
 	if (is_of_streams(fault_of(i)))
@@ -231,7 +236,7 @@ static struct result *results; /* of all operations, shared by the processes */
 
 static struct keylock *locks;
 
-/* Short pauses, since what is looked for are answers and not times. */
+/* Short pauses, since the test is about answers and not about times. */
 static const struct kube_tuning tuning = {
 	.mistake_ms = 20, .watch_backoff_ms = 20, .watch_backoff_most_ms = 100, .resync_ms = 100
 };
@@ -255,7 +260,7 @@ static struct controller controller_of(struct kube *k, int ms)
 		                     .wait_timeout_ms = ms };
 }
 
-/* As main.c makes it: its index is filled while the fault is on. */
+/* As main.c creates it: its index is filled while the fault is active. */
 static struct controller driver_new(void)
 {
 	struct controller c = controller_of(client(&tuning), 800);
@@ -332,7 +337,7 @@ static bool is_about_attachments(const char *method)
 
 #define ATTACHMENTS "/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/" SIM_NS "/" A
 
-/* Without labels, as the Go plugin does it. */
+/* Without labels, like the Go plugin. */
 static void attach_to_n2(const char *volume)
 {
 	char *body AUTO(free) = xasprintf(
@@ -358,8 +363,8 @@ static void detach_from_n2(struct controller *clean, const char *volume)
 }
 
 /*
- * A call of another driver, whose client has no time to learn what becomes of its requests. It has
- * at least so much of it that the object is made.
+ * A call of another driver, whose client has no time to learn the result of its requests. It has at
+ * least the time to create the object.
  */
 static void begin(struct controller *clean, const char *method, const char *name)
 {
@@ -379,13 +384,13 @@ static void begin(struct controller *clean, const char *method, const char *name
 		made = object;
 	}
 	kube_free(hurried.kube);
-	/* Of several attempts, one may have sent a POST that is still to be carried out. */
+	/* One of several attempts may have sent a POST that has not been executed yet. */
 	if (hurried.wait_timeout_ms > 40)
 		sim_drain();
 	sim_heal();
 }
 
-/* Makes what the call needs. */
+/* Creates the objects that the call needs. */
 static void prepare(struct controller *clean, const struct step *s, const char *name)
 {
 	if (!str_eq(s->method, "CreateVolume"))
@@ -429,7 +434,7 @@ static bool has_size(const struct json *volume, bool asked)
 	       (asked ? v.requested : v.capacity) == GROWN;
 }
 
-/* Is what the reply says what there is? */
+/* Does the reply match the existing objects? */
 static bool is_true(const char *method, const char *name, const struct json *reply,
                     const struct json *volume, const struct json *attachment)
 {
@@ -450,8 +455,8 @@ static bool is_true(const char *method, const char *name, const struct json *rep
 }
 
 /*
- * The volume is in use on another node. Its deletion must not begin, and no node may hear that it
- * has it, too. (What is left of a Publish that had no answer goes with its retries.)
+ * The volume is in use on another node. Its deletion must not begin, and no other node may receive
+ * it. (The remains of a Publish without an answer are removed by its retries.)
  */
 static bool is_harmed(const char *method, const struct json *volume, bool ok)
 {
@@ -482,7 +487,7 @@ static bool may_be_final(size_t i, enum err_code code)
 	return f->final != NEVER && !is_once(i);
 }
 
-/* The sidecar's retries, once the API server is well. */
+/* The sidecar's retries, once the API server works again. */
 static bool succeeds_in_the_end(struct controller *clean, const char *method, const char *name,
                                 struct err *err)
 {
@@ -492,7 +497,7 @@ static bool succeeds_in_the_end(struct controller *clean, const char *method, co
 		err_clear(err);
 		if (call(clean, method, name, NULL, err) == 0)
 			return true;
-		/* DPF has not seen yet that it is well again. */
+		/* DPF has not noticed yet that it works again. */
 		if (!code_is_open(err->code) && err->code != ERR_EXHAUSTED)
 			return false;
 	} while (wait_a_moment(limit));
@@ -553,13 +558,18 @@ static void operation(struct controller *clean, size_t i, const char *other_uid)
 	IGNORE_RESULT(call(&c, s->method, name, &reply, &err));
 	if (s->world != STUCK)
 		sim_heal();
+	driver_free(&c);
+	/* A request without an answer may still be executed. */
+	if (code_is_open(err.code))
+		sim_drain();
 	judge(clean, i, name, reply, &err, other_uid);
 	clean_up(clean, name);
-	driver_free(&c);
 	results[i].ran = true;
 }
 
-/* What came after its operation had been judged, such as a POST that was carried out late. */
+/*
+ * Objects created after their operation was judged, for example by a POST that was executed late.
+ */
 static int look_at_left(void *arg, const struct json *item, struct err *err)
 {
 	const char *name = json_str(item, "metadata.name");
@@ -572,7 +582,7 @@ static int look_at_left(void *arg, const struct json *item, struct err *err)
 	return 0;
 }
 
-/* What the process with the number _i does. */
+/* The work of process number _i. */
 START_TEST(a_share_of_the_operations)
 {
 	struct controller clean;
@@ -660,7 +670,7 @@ START_TEST(whatever_the_api_server_answers_nothing_is_lost_leaked_or_said_wrongl
 		wrong += is_sensible(i) ? print_wrong(i) : 0;
 	ck_assert_msg(wrong == 0, "%u operations", wrong);
 	table = table_text();
-	doc_table_check("docs/api-faults.md", "api-faults", table);
+	doc_table_check("test/reports/api-faults.md", "api-faults", table);
 }
 END_TEST
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ListVolumes and ControllerGetVolume with the real Kubernetes client against snap-sim: what a page
- * costs, what pages say while volumes and attachments come and go, and what is made of an API
- * server that answers wrongly.
+ * ListVolumes and ControllerGetVolume with the real Kubernetes client against snap-sim: the cost of
+ * a page, the content of pages while volumes and attachments are created and deleted, and the
+ * result when the API server answers wrongly.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,7 +92,7 @@ static void tell(const struct json *reply, struct str *out)
 	}
 }
 
-/* One page; *token is replaced by that of the next one, "" when there is none. */
+/* Reads one page; *token is replaced by that of the next one, "" after the last. */
 static int list(int most, char **token, struct str *out, struct err *err)
 {
 	char *q AUTO(free) =
@@ -120,7 +120,7 @@ static void list_is(const char *want)
 	ck_assert_str_eq(token, "");
 }
 
-/* Until the list says so; what an event tells comes within moments. */
+/* Waits until the list shows it; an event arrives within moments. */
 static void list_becomes(const char *want)
 {
 	struct deadline limit = wait_limit();
@@ -191,7 +191,7 @@ START_TEST(who_pages_through_changes_sees_each_volume_that_stays_once)
 }
 END_TEST
 
-/* What external-attacher repairs: it lists, and publishes what is not published any more. */
+/* The repair by external-attacher: it lists, and publishes volumes that are no longer published. */
 START_TEST(an_attachment_that_somebody_deletes_is_told_and_made_again)
 {
 	struct err err = ERR_INIT;
@@ -201,7 +201,7 @@ START_TEST(an_attachment_that_somebody_deletes_is_told_and_made_again)
 	list_is("pvc-1[] ");
 	publish("pvc-1", "n1");
 	list_is("pvc-1[n1] ");
-	/* It is published until it has gone: before, it could not be made again. */
+	/* It is published until it is deleted: it could not be re-created earlier. */
 	sim_fault("{\"dpf\":\"attachment-finalizer-stuck\"}");
 	ck_assert_int_eq(kube_delete(sim.kube, &dpu_attachment_kind, SIM_NS, "n1-pvc-1", NULL,
 	                             wait_limit(), &err),
@@ -216,7 +216,7 @@ START_TEST(an_attachment_that_somebody_deletes_is_told_and_made_again)
 }
 END_TEST
 
-/* An attachment that the DPU does not finish is none that a node could use. */
+/* A node cannot use an attachment that the DPU has not completed. */
 START_TEST(what_is_being_attached_is_not_published)
 {
 	struct err err;
@@ -264,7 +264,7 @@ END_TEST
 
 static const struct {
 	const char *what, *fault;
-	enum err_code first, behind; /* of the first page, and of one behind a token */
+	enum err_code first, behind; /* of the first page, and of one after a token */
 } faults[] = {
 	{ "null", LIST_("\"body\":\"null\""), ERR_UNAVAILABLE, ERR_UNAVAILABLE },
 	{ "an array", LIST_("\"body\":\"[]\""), ERR_UNAVAILABLE, ERR_UNAVAILABLE },
@@ -309,13 +309,13 @@ START_TEST(of_a_wrong_answer_no_list_is_made)
 		if (i % 2)
 			ck_assert_int_eq(list(1, &token, &out, &err), 0);
 		sim_fault(faults[i / 2].fault);
-		/* A refusal is asked for twice before it is believed. */
+		/* A refusal is requested twice before it is trusted. */
 		c.wait_timeout_ms =
 			want == ERR_UNAVAILABLE || want == ERR_DEADLINE ? 200 : WAIT_LIMIT_MS;
 		IGNORE_RESULT(list(1, &token, &out, &err));
 		sim_heal();
 		c.wait_timeout_ms = WAIT_LIMIT_MS;
-		/* Of what was tried until the time was over, either may be said. */
+		/* For attempts until the deadline, either code is correct. */
 		if (want == ERR_UNAVAILABLE && err.code == ERR_DEADLINE)
 			want = ERR_DEADLINE;
 		ck_assert_msg(err.code == want, "%s, page %zu: %s %s", faults[i / 2].what,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Start-up taints with the real Kubernetes client against snap-sim: nodes that register early, late
- * and never, taints that come back, an API server that is away.
+ * and never, taints that return, an unreachable API server.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,10 +25,10 @@
 #define OTHER "{\"key\":\"other\",\"effect\":\"NoSchedule\"}"
 #define OURS "{\"key\":\"" KEY "\",\"effect\":\"NoExecute\"}"
 #define WAIT_MS WAIT_LIMIT_MS
-#define FAR_AWAY_MS 3600000 /* the slow round comes in no test that does not want it */
+#define FAR_AWAY_MS 3600000 /* no test sees the periodic scan unless it requests it */
 
 static struct startup_taint *taints;
-static struct kube *other; /* a client of its own: this test's */
+static struct kube *other; /* this test's own client */
 
 static struct kube *client(void)
 {
@@ -126,7 +126,7 @@ static void node(const char *name)
 	create(&core_node_kind, text);
 }
 
-/* As kubelet makes it: for the Node that there is now. malloc'ed. */
+/* As kubelet creates it: for the current Node. malloc'ed. */
 static char *csi_node_text(const char *name, const char *drivers)
 {
 	struct json *of AUTO(json_free) = get(&core_node_kind, name);
@@ -165,7 +165,7 @@ static void goes(const char *name)
 	}
 }
 
-/* Another node's taint has gone meanwhile, of which the news came later. */
+/* Another node's taint was removed, although its event came later. */
 static void stays_while_it_goes(const char *name, const char *of)
 {
 	csi_node(of, REGISTERED);
@@ -178,7 +178,7 @@ static int64_t count(const char *result)
 	return (int64_t)metric_value(METRIC_STARTUP_TAINTS, LABELS(result));
 }
 
-/* The driver counts a result when it has the answer, after a test can see the effect. */
+/* The driver counts a result when the answer arrives, after a test can see the effect. */
 static void counts(const char *result, int64_t expected)
 {
 	WAIT_UNTIL(count(result) >= expected);
@@ -214,7 +214,7 @@ START_TEST(nodes_of_before_and_nodes_that_come)
 }
 END_TEST
 
-/* Its CSINode is still there when the Node has been made anew, with the taint. */
+/* Its CSINode still exists when the Node has been re-created, with the taint. */
 START_TEST(a_node_that_is_made_anew_keeps_its_taint_until_it_is_registered_anew)
 {
 	begin();
@@ -234,7 +234,7 @@ START_TEST(a_node_that_is_made_anew_keeps_its_taint_until_it_is_registered_anew)
 }
 END_TEST
 
-/* Nobody tells of it: kubelet writes nothing when nothing has changed. */
+/* There is no event: kubelet writes nothing if nothing has changed. */
 START_TEST(a_taint_that_comes_back_goes_with_the_round)
 {
 	begin();
@@ -279,7 +279,7 @@ START_TEST(what_the_api_server_refuses_is_tried_again)
 }
 END_TEST
 
-/* Adds a taint as everybody does who is careful: in the state that was read, or once more. */
+/* Adds a taint as a careful client does: only in the state that was read; otherwise it retries. */
 static void add_taint(const char *name)
 {
 	for (;;) {

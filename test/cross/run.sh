@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The suites of another machine's build, in QEMU's user mode. Usage: run.sh NAME DEBUG RELEASE PROGRAM...
-# DEBUG and RELEASE are folders of a build; of the programs, those of test/unit and of test/rpc are run, and test/main with the
-# driver of RELEASE. What cannot run so is named in skip.txt; whether it can by now is tried at the end and said.
-# Ends with "NAME: N passed, N failed".
+# Runs the suites of another machine's build in QEMU's user mode. Usage: run.sh NAME DEBUG RELEASE PROGRAM...
+# DEBUG and RELEASE are folders of a build; of the programs, those of test/unit and of test/rpc are run, and test/main with
+# the driver of RELEASE. skip.txt names tests that cannot run this way; at the end they are tried, and those that pass are
+# reported. Ends with "NAME: N passed, N failed".
 #
-# The tests are run without root, so those that need mounts or loop devices skip themselves; with CROSS_ROOT=1 they are run too,
-# which takes a quarter of an hour. In namespaces of its own: what a test mounts is seen by nobody else, and nothing runs on when
-# this script has ended.
+# The tests run without root, so those that need mounts or loop devices skip themselves; with CROSS_ROOT=1 they run, too,
+# which takes a quarter of an hour. It uses its own namespaces: other processes do not see the tests' mounts, and no process
+# outlives this script.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 name=$1 debug=$2 release=$3
@@ -22,7 +22,7 @@ list=test/cross/skip.txt
 log=$(mktemp -d)
 trap 'rm -rf "$log"' EXIT
 trap 'exit 130' INT TERM
-# Translated code runs at a tenth of the speed, and beside other suites.
+# Translated code runs at a tenth of the speed, next to other suites.
 export CK_TIMEOUT_MULTIPLIER=10 SKIP_LIST=$list
 passed=0 failed=0
 
@@ -42,8 +42,8 @@ suite() { # log, command...
 	counts "$to"
 	passed=$((passed + good)) failed=$((failed + bad))
 }
-# Programs; what has failed is run once more, alone: bounds in time are those of a processor, and a fault of the driver on
-# this architecture fails again.
+# Runs programs; a failed one is run again, without others beside it: time limits are those of a real processor, and a fault
+# of the driver on this architecture fails again.
 programs() { # log, title, jobs, program...
 	local to=$log/$1 title=$2 jobs=$3 before first
 	shift 3
@@ -67,8 +67,8 @@ export STUB_SERVER=$debug/test/rpc/stub_server
 CK_FORK=no programs rpc "rpc $name" 1 "${rpc[@]}"
 DRIVER=$release/run/snap-csi-plugin DRIVER_ELF=$release/snap-csi-plugin CSI_CALL=$release/csi-call suite main test/main/main.sh
 
-# What is skipped, each alone, but not what a slow processor or QEMU fails by chance. A test that passes is no failure: whether it
-# can depends on the kernel and on QEMU too.
+# Runs each skipped test separately, except those that fail by chance because of a slow processor or QEMU. A test that passes
+# is not a failure: whether it can pass also depends on the kernel and on QEMU.
 again() { # program, test
 	local program=$debug/test/$1 ck_fork=yes to=$log/again.$BASHPID
 	[ -x "$program" ] || return 0

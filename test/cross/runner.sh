@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes PROGRAM, built for another machine, one that this machine starts: the program itself is PROGRAM.elf from then on, and
-# PROGRAM a script that runs it by RUNNER. So tests start each other's programs as ever, and nothing is registered with
-# the kernel (binfmt_misc). Usage: runner.sh PROGRAM QEMU [ARGUMENT...]
+# Makes PROGRAM, built for another machine, executable on this one: the program itself is moved to PROGRAM.elf, and PROGRAM
+# becomes a script that runs it by RUNNER. So tests start each other's programs unchanged, and nothing is registered with the
+# kernel (binfmt_misc). Usage: runner.sh PROGRAM QEMU [ARGUMENT...]
 set -eu
 program=$(realpath "$1")
 shift

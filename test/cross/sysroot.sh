@@ -38,7 +38,7 @@ apt_get --download-only install "$@" >/dev/null
 
 # As on a merged Debian, /lib is /usr/lib. Only what a compiler and a loader read is kept.
 ln -s usr/lib "$new/lib"
-# .dpkg says of each package what it is and which files it has, for those who must name the origin of a library.
+# .dpkg records for each package its name, version and files, for reports on the origin of a library.
 mkdir "$new/.dpkg"
 for package in "$apt"/cache/archives/*.deb; do
 	name=$(dpkg-deb -f "$package" Package)
@@ -50,7 +50,7 @@ for package in "$apt"/cache/archives/*.deb; do
 	# For the copyrights; some packages share the folder of another one.
 	dpkg-deb --fsys-tarfile "$package" | tar -x -C "$new" --no-same-owner --wildcards --exclude='*changelog*' './usr/share/doc/*' 2>/dev/null || true
 done
-# Links to /lib/... mean the folder's, wherever it lies.
+# Links to /lib/... are relative to the folder, wherever it is.
 find "$new" -lname '/*' -printf '%p %l\n' | while read -r path target; do
 	ln -snfr "$new$target" "$path"
 done

@@ -34,7 +34,7 @@ check() { # what, command...
 		return 1
 	fi
 }
-# Without it nothing else can be looked at.
+# Without it the remaining checks cannot run.
 need() {
 	check "$@" || finish
 }
@@ -169,14 +169,14 @@ what_apt_installs() {
 	bare=$EPOCHREALTIME
 	need 'apt installs the package' apt install "$this"
 	check '--version' says "^snap-csi-plugin $VERSION" machine_run snap-csi-plugin --version
-	check 'host check' says '^ok    4 VFs' host check
+	check 'host check' says '^ok    the DPU has 4 VFs' host check
 	check 'the man page has no mistakes' eval '[ -z "$(machine_run man --warnings --encoding=UTF-8 --troff-device=utf8 --ditroff 8 snap-csi-plugin 2>&1 >"$WORLD/troff")" ]'
 	check 'man 8 snap-csi-plugin' says 'COMMANDS OF HOST' machine_run env MANWIDTH=80 man 8 snap-csi-plugin
 	check 'bash completes what host has' says '^attach$' machine_run bash -c "$completes" - snap-csi-plugin host a
 	check 'bash completes what attach has' says '^--mount$' machine_run bash -c "$completes" - snap-csi-plugin host attach --mo
 	check 'apt has not enabled anything' refuses disabled machine_run systemctl is-enabled snap-csi-host.service
 	volume first || return 1
-	# The first file, by the command alone: from nothing installed to data on the volume.
+	# The first file, by the command only: from nothing installed to data on the volume.
 	check 'a volume is attached by hand' says '^/srv/first$' host attach -f /etc/snap-csi/attachments/first.yaml --mount /srv/first --fstype xfs --format blank
 	check 'a file is written on it' machine_run sh -c 'echo data >/srv/first/file && mountpoint /srv/first'
 	echo "          from the package to a written file: $(awk "BEGIN {printf \"%.2f\", $EPOCHREALTIME - $bare}") s"
@@ -194,7 +194,7 @@ what_the_tarball_has() {
 	check 'the tarball is one folder, of root' eval '[ "$(ls "$ROOT$dir")" = "$name" ] && [ -z "$(find "$ROOT$dir" ! -user root -o ! -group root)" ]'
 	check 'its program runs from any folder' says "^snap-csi-plugin $VERSION" machine_run "$dir/$name/bin/snap-csi-plugin" --version
 	# shellcheck disable=SC2086 # options
-	check 'and does what the package does' says '^ok    4 VFs' machine_run "$dir/$name/bin/snap-csi-plugin" host check $options
+	check 'and does what the package does' says '^ok    the DPU has 4 VFs' machine_run "$dir/$name/bin/snap-csi-plugin" host check $options
 	check 'its man page can be read there' says 'COMMANDS OF HOST' machine_run man --local-file "$dir/$name/share/man/man8/snap-csi-plugin.8"
 	check 'INSTALL.md names what is there' every_name_is_there "$ROOT$dir/$name"
 	rm -rf "${ROOT:?}$dir"
@@ -214,7 +214,8 @@ what_systemd_says() {
 		tail -n 1 "$WORLD/check.log"
 	done
 }
-# Root that mounts is exposed; hardened as far as that goes, systemd counts 4.9. More would be an option that was lost.
+# systemd rates a service that mounts as root as exposed; with the hardening that is possible, the score is 4.9. A higher
+# score means that an option was lost.
 exposure=55
 
 units() {
@@ -302,7 +303,7 @@ same_namespace() { # PID IN THE MACHINE
 	[ "$(machine_run readlink "/proc/$1/ns/mnt")" = "$(machine_run readlink /proc/1/ns/mnt)" ]
 }
 
-# Its volume goes when the cluster says so.
+# Its volume is removed when the cluster requires it.
 watched_ends() {
 	systemctl stop follower
 	check 'host watch detaches what is deleted' eval 'world_curl --fail --request DELETE "$(world_api_url "dpuvolumeattachments/$NODE-watched")" && world_until 60 not_mounted_at /srv/watched'

@@ -36,7 +36,7 @@ machine_run() {
 	fi
 }
 
-# Where this machine has cgroups of version 2, alone or beside those of version 1.
+# On this machine's cgroups of version 2, without or next to those of version 1.
 machine_cgroup_root() {
 	findmnt -rno TARGET -t cgroup2 | head -n 1
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The lives of a filesystem volume and a raw block volume on VFs, of one on a hot-plugged function and of a virtio-fs share on
-# two nodes, on simulated DPUs, told step by step: every step is a gRPC call to the real driver, which talks to a Kubernetes API
-# over HTTP and mounts real block devices (and for virtio-fs a folder, by FUSE).
-# Needs root. Cleans up after itself, also on Ctrl-C.
+# The lives of a filesystem volume and a raw block volume on VFs, of a volume on a hot-plugged function and of a virtio-fs
+# share on two nodes, on simulated DPUs, told step by step: every step is a gRPC call to the real driver, which uses a
+# Kubernetes API over HTTP and mounts real block devices (and for virtio-fs a folder, by FUSE). Needs root. Cleans up after
+# itself, even after Ctrl-C.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . test/lib/world.sh

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs a command on a terminal of its own and makes an SVG of what it prints: a window that scrolls as the lines came.
-Usage: record.py FILE.svg TITLE COMMAND [ARG...]. The command's output is passed on; its exit status is the answer, but for
-125: the picture would be unfit for a page (too large, too wide, empty).
+"""Runs a command on its own terminal and draws its output as an SVG: a window that scrolls as the lines arrive.
+Usage: record.py FILE.svg TITLE COMMAND [ARG...]. The command's output is passed on; the exit status is the command's, or 125:
+the picture is unfit for a page (too large, too wide, empty).
 
-The picture is text, one element a line, moved by one animation of CSS: no script, no image, no font of its own. Who asks for
-less motion, and programs that do not animate, see the end. A line stays at least SHORTEST seconds, so that it can be read,
-and a wait is drawn as LONGEST at most; times that the lines tell are those of the run."""
+The picture is text, one element per line, moved by one CSS animation: no script, no image, no font of its own. Viewers who
+prefer reduced motion, and programs that do not animate, see the end. A line stays at least SHORTEST seconds, so that it can
+be read, and a wait is drawn as at most LONGEST; times in the lines are those of the run."""
 import os
 import pty
 import re

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Errors of CreateVolume, ControllerPublishVolume and NodeStageVolume from the whole program against snap-sim and its
-# faults, as a table: what happened, code, text, and what is left behind. A code that callers take as final ("nothing
-# happened, nothing to clean up") must leave nothing. One or two rows for each place that answers: test_create_errors.c,
-# test_publish.c, test_stage_errors.c and test_against_sim.c have all error paths.
-# Needs root. Ends with "errors: N passed, N failed".
+# Errors of CreateVolume, ControllerPublishVolume and NodeStageVolume from the whole program against snap-sim and its faults,
+# as a table: the fault, code, text, and remains. After a code that callers treat as final ("nothing happened, nothing to
+# clean up") nothing may remain. One or two rows for each place that answers: test_create_errors.c, test_publish.c,
+# test_stage_errors.c and test_against_sim.c have all error paths. Needs root. Ends with "errors: N passed, N failed".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . test/lib/world.sh
@@ -30,7 +29,7 @@ world_state() {
 			if .metadata.deletionTimestamp then " (being deleted)" else "" end'
 	done
 	awk -v at="$WORLD/kubelet" 'index($5, at) == 1 {print "mount " $5}' /proc/self/mountinfo
-	find "$WORLD/kubelet" "$WORLD/run" -mindepth 1 ! -type d ! -name 'csi.sock*' -printf '%y %p\n' 2>/dev/null
+	find "$WORLD/kubelet" "$WORLD/run" -mindepth 1 ! -type d ! -name 'csi.sock*' ! -name last-errors.json -printf '%y %p\n' 2>/dev/null
 	for function in "$WORLD/sim/$NODE"/sys/bus/pci/devices/*; do
 		[ -e "$function/physfn" ] || continue
 		printf 'function %s driver=%s override=%s\n' "${function##*/}" \
@@ -160,8 +159,8 @@ stage_row() { # WHAT CODE JQ-FILTER [FAULT]
 }
 
 world_sim --seed || exit 1
-world_driver all --v=2 || exit 1
-CALL_TIMEOUT=3 world_stream
+world_driver all --v=2 --wait-timeout=3s || exit 1
+world_stream
 
 table 'CreateVolume: the request'
 create_row 'no name' INVALID_ARGUMENT '.name = ""'
@@ -170,9 +169,12 @@ create_row 'virtio-fs: raw block' UNIMPLEMENTED "$virtiofs"' | .volume_capabilit
 create_row 'required above limit' OUT_OF_RANGE '.capacity_range.limit_bytes = 1'
 
 table 'CreateVolume: the storage'
-create_row 'never bound' DEADLINE_EXCEEDED . '{"dpf":"volume-never-bound","text":"vendor is slow"}'
-create_row 'the vendor is full' RESOURCE_EXHAUSTED . '{"dpf":"volume-failure","text":"no capacity left on vendor example-vendor"}'
-create_row 'the vendor is full and the volume does not go' ABORTED . '[{"dpf":"volume-failure","text":"no capacity left"},{"dpf":"volume-finalizer-stuck"}]'
+create_row 'never bound' DEADLINE_EXCEEDED . '{"dpf":"volume-never-bound"}'
+create_row 'the vendor is full' RESOURCE_EXHAUSTED . '{"dpf":"volume-failure"}'
+create_row 'the vendor is full and the volume does not go' ABORTED . '[{"dpf":"volume-failure"},{"dpf":"volume-finalizer-stuck"}]'
+create_row 'the claim exceeds a quota of the DPU cluster' RESOURCE_EXHAUSTED . '{"dpf":"volume-error"}'
+create_row 'the DPU cluster rejects the claim' DEADLINE_EXCEEDED . '{"dpf":"volume-error","text":"denied by a webhook"}'
+create_row 'a DPU cluster is unreachable' DEADLINE_EXCEEDED . '{"dpf":"cluster-unreachable"}'
 
 table 'CreateVolume: the API server'
 create_row 'over quota' RESOURCE_EXHAUSTED . '{"verb":"create","resource":"dpuvolumes","status":403,"reason":"Forbidden","message":"exceeded quota: storage"}'
@@ -189,8 +191,12 @@ sweep
 
 table 'ControllerPublishVolume'
 attach_row 'an unknown node' NOT_FOUND '.node_id = "node-none"'
-attach_row 'never ready' DEADLINE_EXCEEDED . '{"dpf":"attachment-never-ready","text":"DPU dpu-1 is not ready"}'
+attach_row 'never ready' DEADLINE_EXCEEDED . '{"dpf":"attachment-never-ready","text":"no NVMe controller"}'
+attach_row 'the DPU is not ready' DEADLINE_EXCEEDED . '{"dpf":"dpu-not-ready"}'
+attach_row 'the DPU cluster is unreachable' DEADLINE_EXCEEDED . '{"dpf":"cluster-unreachable"}'
 
+world_stream_end
+CALL_TIMEOUT=3 world_stream
 table 'NodeStageVolume: the request'
 stage_row 'no staging path' INVALID_ARGUMENT '.staging_target_path = ""'
 stage_row 'an unknown mount flag' INVALID_ARGUMENT '.volume_capability.mount.mount_flags = ["no-such-option"]'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The gate of --controlled-mode (docs/gate.md): the driver on snap-sim, and a daemon that holds the stream, is killed, is
+# The gate of --controlled-mode (docs/operate/gate.md): the driver on snap-sim, and a daemon that holds the stream, is killed, is
 # replaced, or belongs to another node. Needs root. Ends with "gate: N passed, N failed".
 # shellcheck disable=SC2034 # some of it stands in single quotes, for eval
 set -u
@@ -40,7 +40,7 @@ start_daemon() {
 	daemon=$!
 	WORLD_PIDS+=("$daemon")
 }
-# Ends it as a crash does, without a word of the shell.
+# Kills it as a crash does, without a message of the shell.
 crash() { # PID...
 	child_signal KILL "$@"
 	wait "$@" 2>/dev/null
@@ -107,7 +107,7 @@ check 'nothing is mounted' eval '! world_mounts | grep -q "$KUBELET"'
 check 'the driver is not registered with kubelet' gone "$REGISTERED"
 ask NodeGetInfo '{}'
 check 'nor by a registrar beside it: NodeGetInfo is UNAVAILABLE' answered UNAVAILABLE 'the gate is closed'
-check '/readyz says so' shows readyz '[-]gate: the gate is closed: nobody holds EnableDevices'
+check '/readyz says so' shows readyz '[-]gate: the gate is closed: no client holds EnableDevices'
 check '/metrics says so' shows metrics 'snap_csi_gate{state="closed"} 1'
 check 'the socket is for root alone' eval '[ "$(stat -c %a "$GATE")" = 600 ]'
 
@@ -179,7 +179,7 @@ start_daemon seven "$NODE" 7
 seven=$daemon
 check 'a newer generation takes the gate' soon told seven SERVING '"generation": 7'
 check 'the older one is told STOPPING' soon told six STOPPING '"generation": 6'
-check 'and ended' soon told six ABORTED 'has taken the gate'
+check 'and ended' soon told six ABORTED 'took over the gate'
 start_daemon again "$NODE" 7
 check 'so does one of the same generation, of a daemon that started anew' soon told again SERVING '"generation": 7'
 check 'as the one before learns' soon told seven ABORTED
@@ -205,7 +205,7 @@ kill_then_ask() { # the stage waits for a namespace that does not come
 	code=${answer#*'"code":"'} code=${code%%'"'*}
 }
 kill_then_ask
-check 'a stage that waits for its device ends UNAVAILABLE when the gate closes' answered UNAVAILABLE 'the gate has been closed'
+check 'a stage that waits for its device ends UNAVAILABLE when the gate closes' answered UNAVAILABLE 'the gate was closed'
 
 # ---- deadlines, stops, both at once ----
 start_daemon short "$NODE" 9 4 # python takes a while to connect on a busy machine

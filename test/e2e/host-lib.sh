@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# What the stories of snap-csi-plugin host share. Source it behind test/lib/world.sh.
+# Shared by the tests of snap-csi-plugin host. Source it after test/lib/world.sh.
 #
 #   host_begin WHO            after world_sim: the host's folders; WHO begins the text of a failure
 #   snap-csi-plugin WORD...   the command on the host of this world
-#   kubectl ...               as much of it as docs/zero-trust.md uses
+#   kubectl ...               as much of it as docs/hosts/zero-trust.md uses
 #   volume, volume_again, gone   a volume with its attachment, by hand, and their end
 #   host, refused             a command that must succeed, or must not
-#   mounted, nothing_is_left  how many mounts; that there is nothing of it any more
+#   mounted, nothing_is_left  the number of mounts; that nothing of it remains
 
 host_begin() {
 	who=$1 HOST_SHELL=$BASHPID
@@ -52,8 +52,9 @@ each_object() { # FILE: one JSON object a line
 for o in yaml.safe_load_all(open(sys.argv[1])): print(json.dumps(o))' "$1"
 }
 
+# DPF writes the conditions before status.dpu, and dpuAttached together with it.
 is_ready() { # NAME
-	[ "$(world_api "dpuvolumeattachments/$1" | jq -r '.status.conditions[]? | select(.type == "Ready").status')" = True ]
+	[ "$(world_api "dpuvolumeattachments/$1" | jq -r .status.dpuAttached)" = true ]
 }
 
 is_gone() { # RESOURCE/NAME
@@ -105,7 +106,7 @@ is_tidy() {
 
 # A watch may still be about to remove what is left behind an unmount.
 nothing_is_left() {
-	world_until 20 is_tidy || fail "$1: left behind: $(what_is_left)"
+	world_until 60 is_tidy || fail "$1: left behind: $(what_is_left)"
 }
 
 # volume NAME MODE FUNCTION HOTPLUG: attached, its file is $WORLD/NAME.json; without FUNCTION only the attachment's file is made.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# snap-csi-plugin host on a host without kubelet: the commands of docs/zero-trust.md in their order, then what they must
+# snap-csi-plugin host on a host without kubelet: the commands of docs/hosts/zero-trust.md in their order, then what they must
 # refuse. snap-sim is the cluster and the DPU; the attachments are its objects, as kubectl would print them.
 # run.sh runs it beside its other cases. Needs root. Prints what is wrong, and fails then.
 set -u
@@ -20,7 +20,7 @@ steps=0
 # condition, where bash ignores set -e.
 story() {
 	local status
-	sed -n '/^```sh$/,/^```$/{/^```/d;p}' docs/zero-trust.md |
+	sed -n '/^```sh$/,/^```$/{/^```/d;p}' docs/hosts/zero-trust.md |
 		sed "s,/srv/,$WORLD/srv/,g" >"$WORLD/story.sh"
 	steps=$(grep -cE 'snap-csi-plugin|kubectl' "$WORLD/story.sh")
 	(
@@ -33,7 +33,7 @@ story() {
 		. "$WORLD/story.sh"
 	) >"$WORLD/story.log" 2>&1
 	status=$?
-	[ "$status" = 0 ] || { cat "$WORLD/story.log"; fail 'a command of docs/zero-trust.md'; }
+	[ "$status" = 0 ] || { cat "$WORLD/story.log"; fail 'a command of docs/hosts/zero-trust.md'; }
 }
 
 # ---- what else it must do, and refuse ----
@@ -42,7 +42,7 @@ one_mount() {
 	local dir=$WORLD/srv/one pids=() pid
 	volume one Block vf false
 	volume two Block vf false
-	refused 1 'without --format none is made: a new volume needs --format=blank' attach -f "$WORLD/one.json" --mount "$dir"
+	refused 1 'without --format no filesystem is created; a new volume needs --format=blank' attach -f "$WORLD/one.json" --mount "$dir"
 	for _ in 1 2 3; do
 		snap-csi-plugin host attach -f - --mount "$dir/" --fstype xfs --format blank --options noatime <"$WORLD/one.json" >"$WORLD/said.$_" 2>&1 &
 		pids+=("$!")
@@ -54,8 +54,8 @@ one_mount() {
 	refused 1 'other options' attach -f "$WORLD/one.json" --mount "$dir"
 	refused 1 'detach it first' attach -f "$WORLD/one.json" --mount "$dir/below" --options noatime
 	refused 1 'detach it first' attach -f "$WORLD/one.json"
-	refused 1 'is where volume one is attached' attach -f "$WORLD/two.json" --mount "$dir" --format blank
-	refused 1 'is attached as volume one already' attach -f <(sed 's/"dpuVolumeName": "one"/"dpuVolumeName": "other"/' "$WORLD/one.json") --device
+	refused 1 'is the mount point of volume one' attach -f "$WORLD/two.json" --mount "$dir" --format blank
+	refused 1 'is already attached as volume one' attach -f <(sed 's/"dpuVolumeName": "one"/"dpuVolumeName": "other"/' "$WORLD/one.json") --device
 	exec 7>"$dir/held"
 	refused 1 "pid $$" detach one
 	[ "$(mounted "$dir")" = 1 ] || fail 'a held volume was unmounted'
@@ -66,11 +66,11 @@ one_mount() {
 	host detach one
 	host detach one
 	[[ $said == *'not attached'* ]] || fail "detached twice: $said"
-	refused 1 'no name of a volume' detach ../one
+	refused 1 'is not a valid volume name' detach ../one
 	# What fails leaves no record, which would keep the volume from any other directory.
 	mount -t tmpfs other "$dir" || fail 'cannot mount another filesystem'
 	refused 1 'already shows tmpfs' attach -f "$WORLD/one.json" --mount "$dir"
-	refused 1 'names no file or directory of its own' attach -f "$WORLD/one.json" --mount "$dir/."
+	refused 1 'its last component is not a name' attach -f "$WORLD/one.json" --mount "$dir/."
 	host attach -f "$WORLD/one.json" --mount "$dir-other"
 	host detach one
 	umount "$dir"
@@ -89,16 +89,18 @@ disks() {
 	host attach -f "$WORLD/disk.json"
 	rm "$link"
 	echo precious >"$link"
-	refused 1 'is there and is no link' attach -f "$WORLD/disk.json"
-	refused 1 'is there and is no link' detach disk
+	refused 1 'exists and is not a link' attach -f "$WORLD/disk.json"
+	refused 1 'exists and is not a link' detach disk
 	[ "$(cat "$link")" = precious ] || fail 'a file was taken for a link'
 	rm "$link"
 	host attach -f "$WORLD/disk.json"
 	echo foreign | dd of="$link" conv=fsync,notrunc status=none
 	host detach disk
 	[ ! -e "$link" ] || fail 'the link is left'
-	refused 1 '--format=unformatted formats it all the same' attach -f "$WORLD/disk.json" --mount "$WORLD/srv/disk" --format blank
+	refused 1 '--format=unformatted formats it anyway' attach -f "$WORLD/disk.json" --mount "$WORLD/srv/disk" --format blank
 	host attach -f "$WORLD/disk.json" --mount "$WORLD/srv/disk" --format unformatted
+	host list -o json
+	[ "$(jq -r '.[0].pciAddress' <<<"$said")" = "$(jq -r .status.dpu.pciAddress "$WORLD/disk.json")" ] || fail "the list does not have the address of the disk: $said"
 	world_switch POST /sim/unplug '{"volume":"disk"}' >"$WORLD/switched"
 	host list -o json
 	jq -e '.[0] | .volume == "disk" and .faults[0].status == "inaccessible"' <<<"$said" >"$WORLD/jq" || fail "an unplugged disk is listed as $said"
@@ -107,7 +109,7 @@ disks() {
 	nothing_is_left 'disks'
 }
 
-# What a killed mkfs has noted of a disk ends when the disk is handed out.
+# The record of a killed mkfs ends when the disk is used for another volume.
 handed_out() {
 	local mkfs
 	mkfs=$(readlink -f "$(PATH=/usr/sbin:/sbin command -v mkfs.ext4)")
@@ -127,15 +129,49 @@ handed_out() {
 	nothing_is_left 'a disk that was handed out'
 }
 
+# A user's folder: the user replaces a directory on the way by a link while mkfs runs. Nothing is mounted, made or removed
+# where the link leads.
+exchanged() {
+	local mkfs point home=$WORLD/srv/home
+	mkfs=$(readlink -f "$(PATH=/usr/sbin:/sbin command -v mkfs.ext4)")
+	mkdir -p "$WORLD/real"
+	cp "$mkfs" "$WORLD/real/mkfs.ext4"
+	printf '#!/bin/sh\n[ ! -e %s/folder ] || mv %s/folder %s/moved\nln -sfn %s/etc %s/folder\nexec %s "$@"\n' "$home" "$home" "$home" "$WORLD/srv" "$home" "$WORLD/real/mkfs.ext4" >"$WORLD/mkfs"
+	chmod +x "$WORLD/mkfs"
+	for point in point other; do
+		volume "$point" Block vf false
+		mkdir -p "$home/folder/point" "$WORLD/srv/etc/point"
+		# shellcheck disable=SC2016 # for the inner shell
+		host_through=(unshare --mount sh -c 'mount --bind "$0" "$1" && shift && exec "$@" 2>&1; status=$?; grep " $SWAPPED" /proc/self/mountinfo && exit 9; exit $status' "$WORLD/mkfs" "$mkfs")
+		SWAPPED=$WORLD/srv/etc refused 1 'is a symbolic link' attach -f "$WORLD/$point.json" --mount "$home/folder/$point" --format unformatted
+		host_through=()
+		[ -d "$WORLD/srv/etc/point" ] || fail 'a directory behind a link was removed'
+		[ ! -e "$WORLD/srv/etc/other" ] || fail 'a directory was made behind a link'
+		rm -r "$home"
+	done
+	host attach -f "$WORLD/point.json" --mount "$home/safe"
+	grep -q " $home/safe [^ ]*nosuid,nodev" /proc/self/mountinfo || fail 'a host mount is not nosuid,nodev'
+	host detach point
+	host attach -f "$WORLD/point.json" --mount "$home/safe" --options suid,dev
+	! grep -q " $home/safe [^ ]*nosuid" /proc/self/mountinfo || fail 'suid was requested'
+	host detach point
+	rm -r "$home" "$WORLD/srv/etc"
+	gone point other
+	nothing_is_left 'a folder that was replaced'
+}
+
 shares() {
 	volume share Filesystem pf true
 	refused 1 'attach it with --mount' attach -f "$WORLD/share.json"
-	refused 1 'nothing of it is formatted' attach -f "$WORLD/share.json" --mount "$WORLD/srv/share" --format blank
+	refused 1 'which is never formatted' attach -f "$WORLD/share.json" --mount "$WORLD/srv/share" --format blank
 	for _ in 1 2; do
 		host attach -f "$WORLD/share.json" --mount "$WORLD/srv/share"
 	done
 	[ "$(mounted "$WORLD/srv/share")" = 1 ] || fail 'a share is mounted twice'
 	host detach share
+	mkdir "$WORLD/srv/home"
+	chown 1000 "$WORLD/srv/home"
+	refused 1 'users other than root can replace entries' attach -f "$WORLD/share.json" --mount "$WORLD/srv/home/share"
 	gone share
 	nothing_is_left 'shares'
 }
@@ -153,7 +189,7 @@ not_ready() {
 	grep -q libyaml "/proc/$first/maps" || fail 'its libraries cannot be seen'
 	! grep -q curl "/proc/$first/maps" || fail 'an attach loads libcurl'
 	# The same device under another name, while it is not there: the first one has it.
-	refused 1 'is attached as volume late already' attach --timeout 5 \
+	refused 1 'is already attached as volume late' attach --timeout 5 \
 		-f <(jq '.spec.dpuVolumeName = "later" | .status.dpu.pciAddress = "77:0a.1"' "$WORLD/absent.json") --mount "$WORLD/srv/later" --format blank
 	wait "$first"
 	grep -q 'no PCI function' "$WORLD/late.log" || { cat "$WORLD/late.log"; fail 'an attach of what never comes'; }
@@ -161,24 +197,65 @@ not_ready() {
 	nothing_is_left 'not ready'
 }
 
-# Files that name what they must not, and paths: each is refused by the rule that the node has, and nothing is touched.
+# The scenarios of DPF's examples for non-trusted hosts, by the names of their folders.
+scenarios() {
+	local folder mode function hotplug dir
+	while read -r folder mode function hotplug; do
+		dir=$WORLD/srv/$folder
+		volume "$folder" "$mode" "$function" "$hotplug"
+		if [ "$mode" = Block ]; then
+			host attach -f "$WORLD/$folder.json" --mount "$dir" --fstype ext4 --format blank
+		else
+			host attach -f "$WORLD/$folder.json" --mount "$dir"
+		fi
+		echo "$folder" >"$dir/file" || fail "$folder: no file can be written"
+		host list
+		[[ $said == *"$folder"*ok* ]] || fail "host list of $folder: $said"
+		host detach "$folder"
+		host attach -f "$WORLD/$folder.json" --mount "$dir"
+		[ "$(cat "$dir/file")" = "$folder" ] || fail "$folder: the data are not there"
+		host detach "$folder"
+		gone "$folder"
+	done <<-'END'
+		nvme-static-pf Block pf false
+		nvme-vf-on-static-pf Block vf false
+		nvme-hotplug-pf Block pf true
+		virtiofs-hotplug-pf Filesystem pf true
+	END
+	nothing_is_left 'scenarios'
+}
+
+# Only the UUID proves what a static PF has.
+static_pf() {
+	volume static Block pf false
+	refused 1 'has no namespaceUUID' attach --timeout 2 -f <(jq 'del(.status.dpu.nvmeAttrs.namespaceUUID)' "$WORLD/static.json")
+	refused 1 "not this volume's disk" attach --timeout 2 -f <(jq '.status.dpu.nvmeAttrs.namespaceUUID |= sub("^.";"0") | .status.dpu.nvmeAttrs.namespaceUUID |= sub(".$";"0")' "$WORLD/static.json")
+	refused 1 'is a VF of 0000:26:00.0' attach --timeout 2 -f <(jq '.status.dpu.pciAddress = "0000:26:00.1" | del(.status.dpu.funcVUID)' "$WORLD/static.json")
+	host attach -f "$WORLD/static.json"
+	[ -b "$said" ] || fail "host attach of a static PF: $said"
+	host detach static
+	gone static
+	nothing_is_left 'a static PF'
+}
+
+# Files that name forbidden objects or paths: each is refused by the node's own rule, and nothing is touched.
 hostile() {
 	local change words
 	volume hostile Block vf false
 	while IFS='|' read -r words change; do
 		refused 1 "$words" attach --timeout 2 -f <(jq "$change" "$WORLD/hostile.json") --mount "$WORLD/srv/hostile" --format blank
 	done <<-'END'
-		is no PCI address|.status.dpu.pciAddress = "../../x"
+		is not a PCI address|.status.dpu.pciAddress = "../../x"
 		contains invalid NVME NS ID|.status.dpu.nvmeAttrs.namespaceID = 4294967296
 		unsupported value zz|.spec.functionType = "zz"
-		hotplugFunction: must be true|.spec.functionType = "pf"
-		the attachment says \u001b[31mred: not this volume's disk|.status.dpu.nvmeAttrs.namespaceUUID = "\u001b[31mred"
-		0000:26:00.0 is no VF|.status.dpu.pciAddress = "0000:26:00.0" | del(.status.dpu.funcVUID)
-		which no object can be called|.spec.dpuVolumeName = "../hostile"
+		but the volume's functionType is pf|.spec.functionType = "pf"
+		(expected \u001b[31mred, from the attachment): not this volume's disk|.status.dpu.nvmeAttrs.namespaceUUID = "\u001b[31mred"
+		0000:26:00.0 is not a VF|.status.dpu.pciAddress = "0000:26:00.0" | del(.status.dpu.funcVUID)
+		which is not a valid object name|.spec.dpuVolumeName = "../hostile"
 	END
 	refused 1 'is not absolute' attach -f "$WORLD/hostile.json" --mount srv
 	refused 1 'component ".."' attach -f "$WORLD/hostile.json" --mount "$WORLD/srv/../x"
-	refused 1 "the host's own files" attach -f "$WORLD/hostile.json" --mount /
+	refused 1 'is the root directory of the host' attach -f "$WORLD/hostile.json" --mount /
 	refused 1 'unsupported filesystem "ntfs"' attach -f "$WORLD/hostile.json" --mount "$WORLD/srv/hostile" --fstype ntfs
 	refused 1 'mount flag "foo" is refused' attach -f "$WORLD/hostile.json" --mount "$WORLD/srv/hostile" --options foo
 	[ ! -e "$WORLD/srv/hostile" ] || fail 'a directory was made for what was refused'
@@ -192,13 +269,13 @@ checks() {
 	echo 'quiet pcie_ports=compat' >"$WORLD/bare/proc/cmdline"
 	cat /proc/sys/kernel/random/boot_id >"$WORLD/bare/proc/sys/kernel/random/boot_id"
 	refused 1 'bad   the kernel module nvme is missing' check --sysfs-root "$WORLD/bare/sys" --proc-root "$WORLD/bare/proc"
-	[[ $said == *'note  the kernel module virtiofs is missing'* && $said == *'note  the kernel'"'"'s argument pcie_ports=compat turns hot-plug off'* &&
-		$said == *'bad   there are no VFs of the DPU'* && $said == *'bad   there are no hot-plug slots of the DPU'* ]] || fail "host check of a bare host: $said"
+	[[ $said == *'note  the kernel module virtiofs is missing'* && $said == *'note  the kernel'"'"'s argument pcie_ports=compat disables hot-plug'* &&
+		$said == *'bad   the DPU has no VFs'* && $said == *'bad   the DPU has no hot-plug slots'* ]] || fail "host check of a bare host: $said"
 	host check
-	[[ $said == *'ok    4 VFs'* && $said != *bad* ]] || fail "host check: $said"
+	[[ $said == *'ok    the DPU has 4 VFs'* && $said == *'ok    1 static PFs of the DPU'* && $said != *bad* ]] || fail "host check: $said"
 }
 
-# Killed anywhere, the same command once more ends as if nothing had been; the data of before are there.
+# Killed at any point, the same command repeated completes normally; the earlier data are intact.
 kills() {
 	local after pid
 	volume killed Block vf false
@@ -228,15 +305,18 @@ kills() {
 }
 
 story
-nothing_is_left 'docs/zero-trust.md'
+nothing_is_left 'docs/hosts/zero-trust.md'
 [ "$(grep -c "^$WORLD/srv/data$" "$WORLD/story.log")" = 3 ] || { cat "$WORLD/story.log"; fail 'attach has not printed the directory'; }
 one_mount
 disks
 handed_out
+exchanged
 shares
 not_ready
 hostile
+scenarios
+static_pf
 checks
 kills
 grep -hE -A30 'ERROR: (Address|Leak)Sanitizer|runtime error:' "$WORLD"/*.log "$WORLD/stderr" && fail 'a sanitizer has found something'
-printf 'host: %d commands of docs/zero-trust.md, and what they refuse\n' "$steps"
+printf 'host: %d commands of docs/hosts/zero-trust.md, and what they refuse\n' "$steps"

@@ -113,12 +113,12 @@ life() {
 	sleep 1
 	heal
 	grep -q "written on the host" "$WORLD/srv/one/file" || fail 'the file is lost'
-	# No stream that is asked for from now on is answered; everything else is.
+	# No stream that is requested after this point is answered; everything else is.
 	world_switch DELETE /sim/requests >"$WORLD/switched"
 	fault '[{"resource":"dpuvolumeattachments","verb":"watch","hang":true},{"resource":"dpuvolumeattachments","dropWatch":true,"times":1}]'
 	world_until 60 stream_is_asked_for || fail 'no stream is asked for'
 	is_mounted "$WORLD/srv/one" || fail 'an outage unmounts'
-	# The DPU takes the function only when the host has let go, so that what the host does is seen.
+	# The DPU removes the function only after the host has released it, so that the host's actions are visible.
 	fault '{"dpf":"attachment-finalizer-stuck"}'
 	exec 7>"$WORLD/srv/one/held"
 	local line
@@ -142,7 +142,7 @@ life() {
 	nothing_is_left 'life'
 }
 
-# Who detaches by hand has the last word, until he says otherwise.
+# A manual detach has precedence until the user reverts it.
 by_hand() {
 	volume two Block vf false
 	until_mounted two
@@ -164,7 +164,7 @@ by_hand() {
 	# Unmounted behind its back.
 	umount "$WORLD/srv/two"
 	until_mounted two 'after umount'
-	# Two of them would only be in each other's way.
+	# Two of them would only interfere with each other.
 	refused 1 'another command works on the attachments' watch --kubeconfig "$KUBECONFIG_FILE" --node "$NODE"
 	gone two
 	until_unmounted two
@@ -193,7 +193,7 @@ surprise() {
 	nothing_is_left 'surprise'
 }
 
-# Deleted while nobody watches, and while the API server is away; an attachment of before under the same name.
+# Deleted while no watch runs, and while the API server is unreachable; an earlier attachment under the same name.
 unwatched() {
 	volume three Block vf false
 	until_mounted three
@@ -271,7 +271,7 @@ stuck() {
 	done
 	volume six Block vf false
 	until_mounted six 'beside what does not come'
-	# Deleted while an attach of it waits for its device.
+	# Deleted while an attach for it waits for its device.
 	ask_for_end late-2
 	world_until 60 is_gone "dpuvolumeattachments/$NODE-late-2" || fail 'its attachment stays'
 	watch_stop
@@ -283,7 +283,7 @@ stuck() {
 	nothing_is_left 'stuck'
 }
 
-# What a service manager hears.
+# The messages to a service manager.
 notifies() {
 	python3 - "$WORLD/notify" >"$WORLD/notified" <<-'END' &
 		import socket, sys
@@ -311,7 +311,7 @@ notifies() {
 	wait "$pid" || fail 'STOPPING=1 is missing'
 }
 
-refused 1 'line 2: "mounts" is no key' watch --kubeconfig "$KUBECONFIG_FILE" --node "$NODE" --config <(printf 'volumes:\n  a: {mounts: /x}\n')
+refused 1 'line 2: "mounts" is not a key' watch --kubeconfig "$KUBECONFIG_FILE" --node "$NODE" --config <(printf 'volumes:\n  a: {mounts: /x}\n')
 watch_start
 life
 by_hand

@@ -52,7 +52,7 @@ hot_end() {
 		no_faults && nothing_left
 }
 
-# The device and each part of its address come late; nobody waits in vain, and nobody takes something else.
+# The device and each part of its address come late; every wait succeeds, and no other device is used.
 hot_late() { # FAULTS
 	fault "$1" || return 1
 	hot_volume e2e-hot-late mount ext4 && attach_stage_publish && hot_end
@@ -63,7 +63,7 @@ hot_life_with_kills() { # SECONDS TYPE FS
 	life_with_kills "$@"
 }
 
-# The slot has power and the function is there, but its controller does not get ready.
+# The slot has power and the function exists, but its controller does not get ready.
 hot_not_ready() {
 	fault '{"dpf":"bind-ignored","name":"^e2e-hot-dead$"}' || return 1
 	hot_volume e2e-hot-dead mount ext4 && until_ok ControllerPublishVolume "$(attach_request)" || return 1
@@ -88,8 +88,8 @@ same_data() {
 	esac
 }
 
-# The function goes away under the pod. Unpublish and unstage end while it is away; when it is back, in another slot, the
-# same publish context leads to it, and the data are there. KILL: the driver is restarted while it is away.
+# The function disappears while the pod uses it. Unpublish and unstage succeed without it; when it returns, in another slot,
+# the same publish context leads to it, and the data are intact. KILL: the driver is restarted while the function is absent.
 hot_unplugged() { # TYPE FS KILL
 	hot_volume "e2e-hot-away-$1" "$1" "$2" && attach_stage_publish && write_data || return 1
 	plugging unplug "{\"volume\":\"$id\"}" || return 1
@@ -100,8 +100,8 @@ hot_unplugged() { # TYPE FS KILL
 		world_driver all --v=2 || return 1
 		world_stream
 	fi
-	refused NodePublishVolume "$(publish_request | sed s,pods/pod-1,pods/pod-2,)" 20 UNAVAILABLE 'gone' || return 1
-	refused NodeGetVolumeStats "{\"volume_id\":\"$id\",\"volume_path\":\"$target\"}" 20 UNAVAILABLE 'gone' || return 1
+	refused NodePublishVolume "$(publish_request | sed s,pods/pod-1,pods/pod-2,)" 20 UNAVAILABLE 'no longer exists' || return 1
+	refused NodeGetVolumeStats "{\"volume_id\":\"$id\",\"volume_path\":\"$target\"}" 20 UNAVAILABLE 'no longer exists' || return 1
 	take_down || return 1
 	refused NodeStageVolume "$(stage_request)" 2 DEADLINE_EXCEEDED 'no PCI function 0000:30:00.0' || return 1
 	plugging plug "{\"volume\":\"$id\",\"slot\":2}" || return 1
@@ -126,13 +126,13 @@ hot_moves() {
 	until_ok NodeStageVolume "$(stage_request)" && hot_end
 }
 
-# It is away when the pod ends for good: everything can be taken down, and the volume deleted.
+# It is absent when the pod ends permanently: everything can be unmounted, and the volume deleted.
 hot_gone_for_good() {
 	hot_volume e2e-hot-gone mount xfs && attach_stage_publish && write_data &&
 		plugging unplug "{\"volume\":\"$id\"}" && hot_end
 }
 
-# The published address is that of another function: never taken, whatever it is; by its VUID the right one is found.
+# The published address is that of another function: it is never used, whatever it is; the right one is found by its VUID.
 hot_elsewhere() {
 	local first second own wrong without address
 	hot_volume e2e-hot-first mount ext4 && attach_stage_publish || return 1
@@ -142,7 +142,7 @@ hot_elsewhere() {
 	own=$publish
 	without=$(jq -c 'del(."nv-funcVUID")' <<<"$own")
 	wrong=$(jq -c '."nv-pciDeviceAddress" = "0000:30:00.0"' <<<"$without")
-	refused NodeStageVolume "$(publish=$wrong stage_request)" 2 DEADLINE_EXCEEDED '0000:30:00.0 has no namespace' || return 1
+	refused NodeStageVolume "$(publish=$wrong stage_request)" 2 FAILED_PRECONDITION "not this volume's disk" || return 1
 	for address in 0000:26:00.0 0000:26:00.1 0000:2f:00.0 0000:00:04.0; do
 		wrong=$(jq -c --arg a "$address" '."nv-pciDeviceAddress" = $a' <<<"$without")
 		refused NodeStageVolume "$(publish=$wrong stage_request)" 3 FAILED_PRECONDITION "$address" || return 1

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Three volumes of one node stick in three calls at once, on images of a filesystem that is frozen: one in umount, one in
-# fsync of raw block, one in mkfs. A fourth lives meanwhile as if nothing were. The driver ends at SIGTERM, the next one
-# says nothing that is not true, and after the thaw all of it is finished and nothing lost.
-# run.sh runs it beside its other cases, since most of its time is the 25 s of a SIGTERM. Needs root and four loop devices.
-# Prints what is wrong, and fails then.
+# Three volumes of one node hang in three calls at once, on images of a frozen filesystem: one in umount, one in fsync of raw
+# block, one in mkfs. A fourth works normally during that time. The driver ends at SIGTERM, the next one reports nothing that
+# is untrue, and after the thaw all calls complete and no data are lost. run.sh runs it next to its other cases, since most of
+# its time is the 25 s of a SIGTERM. Needs root and four loop devices. Prints errors, and fails if there are any.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . test/lib/world.sh
@@ -34,7 +33,7 @@ ask() { # METHOD JSON
 	csi_ask "$1" "$2"
 	[ "$code" = OK ] || fail "$1: $answer"
 }
-# Whose calls come next; its image lies on the filesystem that freezes, or not.
+# The volume of the next calls; its image is on the filesystem that freezes, or not.
 volume() { # NAME TYPE
 	id=$1 type=$2 fs=
 	[ "$type" = block ] || fs=ext4
@@ -70,7 +69,7 @@ stick() { # METHOD JSON
 	"$CSI_CALL" -e "$ENDPOINT" -t 3 "$1" "$2" >"$WORLD/answer.$id" 2>&1 &
 	sticking+=("$!")
 }
-# What the next driver says of a volume that still sticks: neither OK nor final.
+# The next driver's answer for a volume that still hangs: neither OK nor final.
 still_stuck() { # METHOD JSON
 	csi_ask "$1" "$2"
 	case $code in

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # the variables of a volume are those of test/lib/requests.sh
-# Volumes by virtio-fs, for run.sh: shared by two nodes, beside volumes of the other kinds, and what happens when the daemon
-# of a share dies or hangs, the function goes away, or the tag is somebody else's. snap-sim needs --node=$OTHER_NODE.
+# Volumes by virtio-fs, for run.sh: shared by two nodes, next to volumes of the other kinds, and the effects when the daemon
+# of a share dies or hangs, the function disappears, or the tag belongs to another device. snap-sim needs --node=$OTHER_NODE.
 
 OTHER_NODE=dpu-host-2
 OTHER_PID=
@@ -13,7 +13,7 @@ share_volume() { # NAME [ACCESS-MODE]
 	take_context
 }
 
-# All of it is gone: also tags, daemons, and the mounts that the driver looks at tags with.
+# All of it was removed: including tags, daemons, and the mounts by which the driver reads tags.
 share_end() {
 	take_down && until_ok ControllerUnpublishVolume "$(detach_request)" && until_ok DeleteVolume "$(delete_request)" || return 1
 	access_mode=SINGLE_NODE_WRITER
@@ -89,7 +89,7 @@ share_two_nodes() {
 	cmp "$target/log" "$other/log" || return 1
 	mkdir "$other/dir" && mv "$target/log" "$target/dir/log" || return 1
 	[ -s "$other/dir/log" ] || { echo 'a rename is not seen'; return 1; }
-	# The other node's driver is killed, and its share goes on.
+	# The other node's driver is killed, and its share continues.
 	child_signal KILL "$OTHER_PID"
 	wait "$OTHER_PID" 2>/dev/null
 	echo more >>"$other/dir/log" && other_driver || return 1
@@ -129,14 +129,14 @@ second_pod_request() {
 	publish_request | sed s,pods/pod-1,pods/pod-2,
 }
 
-# It is dead: nothing works, everything can be taken down; once it is back the data are there.
+# It is dead: nothing works, everything can be unmounted; once it is back the data are intact.
 share_daemon_dies() {
 	share_volume e2e-share-dies && attach_stage_publish && write_data && daemon kill || return 1
 	refused NodePublishVolume "$(second_pod_request)" 20 UNAVAILABLE "$id" || return 1
 	refused NodeGetVolumeStats "$(stats_request)" 20 UNAVAILABLE '' || return 1
 	take_down && daemon restart || return 1
 	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" && same_data || return 1
-	# And once more, with the retry of NodeStageVolume while the dead mount is still there.
+	# The same again, with the retry of NodeStageVolume while the dead mount still exists.
 	until_ok NodeUnpublishVolume "$(unpublish_request)" && daemon kill && daemon restart &&
 		until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" && same_data || return 1
 	share_end
@@ -145,12 +145,12 @@ share_daemon_dies() {
 share_while_it_hangs() {
 	refused NodeGetVolumeStats "$(stats_request)" 20 UNAVAILABLE '' &&
 		until_ok NodeUnpublishVolume "$(unpublish_request)" &&
-		refused NodeUnstageVolume "$(unstage_request)" 20 UNAVAILABLE 'would wait for its server' &&
+		refused NodeUnstageVolume "$(unstage_request)" 20 UNAVAILABLE 'would block on its server' &&
 		refused NodeStageVolume "$(stage_request)" 20 UNAVAILABLE 'has not answered'
 }
 
-# It hangs: calls end in time and say so, and the pod's mount goes. The last mount of the share does not, because taking that
-# away would wait for the daemon.
+# It hangs: calls end in time and report it, and the pod's mount is removed. The last mount of the share is not, because
+# removing that would wait for the daemon.
 share_daemon_hangs() {
 	share_volume e2e-share-hangs && attach_stage_publish && write_data && daemon stop || return 1
 	share_while_it_hangs || { daemon continue; return 1; }
@@ -158,7 +158,7 @@ share_daemon_hangs() {
 	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" && same_data && share_end
 }
 
-# The function goes away under a writer and comes back in another slot. KILL: the driver is restarted while it is away.
+# The function disappears under a writer and returns in another slot. KILL: the driver is restarted while it is absent.
 share_unplugged() { # KILL
 	local writer
 	share_volume "e2e-share-away-${1:-plain}" && attach_stage_publish && write_data || return 1
@@ -183,7 +183,7 @@ share_unplugged() { # KILL
 	share_end
 }
 
-# Its pod ends while it is away for good.
+# Its pod ends while it is absent permanently.
 share_gone_for_good() {
 	share_volume e2e-share-gone && attach_stage_publish && plugging unplug "{\"volume\":\"$id\"}" && share_end
 }
@@ -230,7 +230,7 @@ share_tag_twice() {
 
 # ---- three kinds in one process ----
 
-# Each of the three is there twice, staged and published, with the function that it stands below or with its tag.
+# Each of the three exists twice, staged and published, with the function that it is below or with its tag.
 three_are_inspected() {
 	local seen
 	"$DRIVER" inspect node -o json --pid="$DRIVER_PID" >"$WORLD/inspected" 2>&1
@@ -269,7 +269,7 @@ share_three_kinds() {
 
 # ---- kernels that show no tags, hosts that blacklist virtio_pci ----
 
-# Starts snap-sim anew with the options, and the driver: the versions of objects begin again, too.
+# Restarts snap-sim with the options, and the driver: the versions of objects restart, too.
 other_kernel() {
 	local port
 	port=$(cat "$WORLD/port")
@@ -280,7 +280,7 @@ other_kernel() {
 	world_stream
 }
 
-# The function is bound by the driver, after it was seen that nobody else has the tag.
+# The driver binds the function, after it has verified that no other device has the tag.
 share_of_blacklisting_host() {
 	other_kernel --blacklist-virtio --no-virtiofs-tags || return 1
 	share_volume e2e-share-asked && attach_stage_publish && write_data || return 1
@@ -295,14 +295,14 @@ share_end_but_checks() {
 	take_down && until_ok ControllerUnpublishVolume "$(detach_request)" && until_ok DeleteVolume "$(delete_request)"
 }
 
-# Functions that were bound before, and no tags: one alone is certain, a second one is not.
+# Functions that were bound before, and no tags: a single one is certain, a second one is not.
 share_of_old_kernel() {
 	other_kernel --no-virtiofs-tags || return 1
 	share_volume e2e-share-old && attach_stage_publish && write_data || return 1
 	local first=$id first_publish=$publish
 	share_volume e2e-share-old2 && until_ok ControllerPublishVolume "$(attach_request)" || return 1
 	take_publish
-	refused NodeStageVolume "$(stage_request)" 5 FAILED_PRECONDITION 'it is not certain' || return 1
+	refused NodeStageVolume "$(stage_request)" 5 FAILED_PRECONDITION 'could not verify' || return 1
 	echo 0000:31:00.0 >"$WORLD/sim/$NODE/sys/bus/pci/drivers/virtio-pci/unbind" || return 1
 	until_ok NodeStageVolume "$(stage_request)" && until_ok NodePublishVolume "$(publish_request)" && share_end_but_checks || return 1
 	id=$first publish=$first_publish access_mode=MULTI_NODE_MULTI_WRITER

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes of a client, with some of a server in between, into the account of a connection: it stays
- * within its bounds, and it does not matter how the bytes are cut.
+ * Bytes of a client, with some of a server in between, as input of a connection's account: it stays
+ * within its bounds, however the bytes are split.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static void feed(struct h2_guard *g, size_t *unfinished, const uint8_t *client, 
 		abort();
 }
 
-/* The first byte says how long the pieces are, the second how much is the server's. */
+/* The first byte is the length of the pieces, the second the server's share. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	struct h2_guard whole, pieces;

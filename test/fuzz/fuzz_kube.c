@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Texts that an API server, or an impostor, can send: the first byte chooses a watch line, a body
- * with a Status, a quantity or a kubeconfig; the rest is the text.
+ * with a Status, a quantity, a kubeconfig, a schema or a time; the rest is the text. A list token
+ * is returned by a caller.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "dpf/dpu_attachment.h"
+#include "controller/list_token.h"
 #include "dpf/dpu_volume.h"
+#include "dpf/dpu_volume_schema.h"
 #include "dpf/quantity.h"
 #include "common/cleanup.h"
 #include "common/json.h"
+#include "inspect/api_object.h"
 #include "kube/kube_event.h"
 #include "kube/kube_yaml.h"
 #include "common/mem.h"
@@ -77,10 +82,53 @@ static void yaml_object(const char *text, size_t n)
 	IGNORE_RESULT(kube_yaml_parse_object("object", text, n, &tree, &err));
 }
 
+static void schema(const char *text, size_t n)
+{
+	struct str why AUTO(str_clear) = STR_INIT(1000);
+	struct json *tree AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+
+	if (json_parse("schema", text, n, &tree, &err) == 0 && !dpu_volume_may_grow(tree, &why) &&
+	    !why.len)
+		abort();
+}
+
+static void date(const char *text, size_t n)
+{
+	const struct api_eye eye = { .now = 1800000000 };
+	const struct volume_attachment a = { .name = "va", .node = "n1" };
+	struct json *object AUTO(json_free) = json_object(), *facts AUTO(json_free) = NULL;
+
+	(void)n;
+	json_set_str(json_sub(object, "metadata"), "creationTimestamp", text);
+	facts = api_volume_attachment_facts(&eye, object, &a, "n1");
+	if (api_seconds(facts, "age") < -1)
+		abort();
+}
+
+/*
+ * Only a token that this driver has issued is accepted, and any token of an API server survives the
+ * round trip.
+ */
+static void token(const char *text, size_t n)
+{
+	struct arena arena = ARENA_INIT(1 << 20);
+	const char *made = list_token_make("ns", text, &arena);
+	const char *read = list_token_read("ns", made, &arena);
+	const char *foreign = list_token_read("ns", text, &arena);
+
+	if (n && (!read || strcmp(read, text) != 0))
+		abort();
+	if (n && foreign && strcmp(list_token_make("ns", foreign, &arena), text) != 0)
+		abort();
+	arena_clear(&arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	static void (*const parsers[])(const char *, size_t) = { watch_line, body, number, yaml,
-		                                                 yaml_object };
+	static void (*const parsers[])(const char *,
+	                               size_t) = { watch_line,  body,   number, yaml,
+		                                   yaml_object, schema, date,   token };
 	char *text AUTO(free) = NULL;
 
 	if (n < 1)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes as <proc root>/self/mountinfo, then every question that the node asks of the table. The
- * file is a memfd behind a symbolic link: nothing is written to a disk.
+ * Bytes as <proc root>/self/mountinfo, then every query that the node runs on the table. The file
+ * is a memfd behind a symbolic link: nothing is written to a disk.
  */
 #include <fcntl.h>
 #include <stdint.h>

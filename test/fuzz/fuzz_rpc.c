@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes into rpc_dispatch(): the first two choose service and method, the rest is the request. The
- * handler packs the request again, so that every string and list of it is read. It finds requests
- * that the wire checks should refuse and do not.
+ * handler packs the request again, so that every string and list in it is read. It finds requests
+ * that the wire checks should refuse but accept.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "csi/csi.pb-c.h"
+#include "csi/health.pb-c.h"
+#include "csi/pluginregistration.pb-c.h"
+#include "csi/sriovdp_control.pb-c.h"
 
 #include "common/log.h"
 #include "rpc/rpc_log.h"
@@ -18,6 +21,10 @@ static const ProtobufCServiceDescriptor *const services[] = {
 	&csi__v1__controller__descriptor,
 	&csi__v1__group_controller__descriptor,
 	&csi__v1__node__descriptor,
+	&csi__v1__identity__descriptor,
+	&pluginregistration__registration__descriptor,
+	&sriovdp__control__v1__control_service__descriptor,
+	&grpc__health__v1__health__descriptor,
 };
 
 static int pack_again(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes as the start of a disk of 8 MiB, for fsprobe and the blank check. A disk with a non-zero
- * byte must never be both without a known signature and blank.
+ * byte must never be blank and without a known signature.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		return 0;
 	if (blank_check(disk, "disk", DISK_BYTES, "pvc-1", &blank, &err))
 		return 0;
-	/* The blank check reads the first 4 MiB whole, and no input is as long. */
+	/* The blank check reads the whole first 4 MiB, and no input is that long. */
 	if (blank.is_blank != all_zero(data, n))
 		abort();
 	return 0;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes as one attribute of a recorded sysfs tree: the first byte chooses the attribute, the rest
- * is its content. Then the device of a volume is looked for. It may only be found when it has the
+ * is its content. Then the device of a volume is searched. It may be found only if it has the
  * wanted namespace id and size, and the wanted UUID or none.
  */
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -20,24 +19,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 #define PATH_NS VF "/nvme/nvme1/nvme0c1n1"
 #define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
 #define HEAD "/sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1"
-
-/* tree.c reports failures to Check; without Check's runner they end the fuzzer. */
-void _mark_point(const char *file, int line);
-void _ck_assert_failed(const char *file, int line, const char *expr, const char *msg, ...)
-	__attribute__((noreturn));
-
-void _mark_point(const char *file, int line)
-{
-	(void)file;
-	(void)line;
-}
-
-void _ck_assert_failed(const char *file, int line, const char *expr, const char *msg, ...)
-{
-	(void)msg;
-	fprintf(stderr, "%s:%d: %s\n", file, line, expr);
-	abort();
-}
 
 static struct tree tree;
 static struct strs attributes;
@@ -104,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	if (!attributes.n) {
 		set_up();
 		if (!look(UUID))
-			abort(); /* the tree is not the one that this target was written for */
+			abort(); /* not the tree that this target was written for */
 	}
 	attribute = attributes.v[data[0] % attributes.n];
 	before = tree_read(&tree, attribute);

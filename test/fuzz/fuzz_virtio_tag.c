@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes as the config space of a virtio function, and as its tag: both are whatever a device hands
- * out. They are copied to memory of exactly their size, so that one byte too far is seen.
+ * Bytes as the config space of a virtio function, and as its tag: a device controls both. They are
+ * copied to memory of exactly their size, so that a read beyond it is detected.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	struct err err = ERR_INIT;
 
 	memcpy(exact, data, size);
-	/* What is believed lies within the space, and is read by whole words. */
+	/* Accepted fields are within the space, and are read in whole words. */
 	if (virtio_find_config(exact, size, &cap) &&
 	    (size < PCI_CONFIG_MAX || cap.bar > 5 || cap.offset % 4 ||
 	     cap.offset + DEVICE_TAG_MAX < cap.offset || cap.window < 0x40 ||

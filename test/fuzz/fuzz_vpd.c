@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes into the parser of PCI vital product data, which a device hands out. The bytes are copied
- * to memory of exactly their size, so that one byte too far is seen.
+ * Bytes as input of the parser of PCI vital product data, which a device controls. The bytes are
+ * copied to memory of exactly their size, so that a read beyond it is detected.
  */
 #include <stdint.h>
 #include <stdlib.h>

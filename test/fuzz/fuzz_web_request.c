@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes as the begin of an HTTP connection: what is read lies within them, piece by piece too. */
+/*
+ * Bytes as the beginning of an HTTP connection: the parser reads only within them, piece by piece,
+ * too.
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	char *bytes = malloc(n ? n : 1); /* no more: a read behind the end is seen */
+	char *bytes = malloc(n ? n : 1); /* exact size: a read beyond the end is detected */
 	struct web_request q, half;
 	size_t used = 0, ignored = 0;
 	int rc;
@@ -22,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	if (rc == 0 &&
 	    (used > n || q.path < bytes || q.path + q.path_n > bytes + used || *q.path != '/'))
 		abort();
-	/* What is complete was not complete before its last byte. */
+	/* A complete head was not complete before its last byte. */
 	if (rc == 0 && web_request_parse(bytes, used - 1, &half, &ignored) != WEB_MORE)
 		abort();
 	free(bytes);

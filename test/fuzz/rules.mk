@@ -3,8 +3,9 @@
 FUZZ_SECONDS ?= 60
 FUZZERS      := $(patsubst test/fuzz/%.c,%,$(wildcard test/fuzz/fuzz_*.c))
 
-build/fuzz/test/fuzz/%: build/fuzz/test/fuzz/%.o $(TEST_LIB) $(LIB)
-	$(call link,-fsanitize=fuzzer $(LIBS))
+build/fuzz/test/fuzz/%: build/fuzz/test/fuzz/%.o build/fuzz/test/fuzz/check.o $(TEST_LIB) $(LIB)
+	$(call link,-fsanitize=fuzzer $(FUZZ_LINK) $(LIBS))
+build/fuzz/test/fuzz/fuzz_tools: FUZZ_LINK := -Wl,--wrap=spawn_run,--wrap=spawn_run_fd
 
 .PHONY: fuzz fuzz-run
 ## fuzz: each fuzzer (libFuzzer, clang) for FUZZ_SECONDS (60)

@@ -1,19 +1,25 @@
 #!/usr/bin/env bash
-# Runs fuzzers one after the other, two at a time where there are two cores. Usage: run.sh SECONDS TARGET...
-# Ends with "fuzz: N passed, N failed"; the input of a finding stays in build/fuzz-corpus.
+# Runs fuzzers, as many at a time as there are processors. Usage: run.sh SECONDS TARGET...
+# Prints how many inputs each one has run, how many edges of the code they reach, and how many inputs are new in its
+# corpus. Ends with "fuzz: N passed, N failed"; the input of a finding stays in build/fuzz-corpus.
 set -u
 seconds=$1
 shift
 corpora=build/fuzz-corpus
 mkdir -p "$corpora"
 
+stat_of() { # of the log in $corpus
+	sed -n "s/^stat::\(number_of_\)\?$1: *//p" "$corpus.log"
+}
+
 one() {
 	local name=$1 corpus=$corpora/$1
 	mkdir -p "$corpus"
 	[ ! -d "test/fuzz/seeds/$name" ] || cp -n "test/fuzz/seeds/$name"/* "$corpus"/
 	if build/fuzz/test/fuzz/"$name" -max_total_time="$seconds" -max_len=4096 -timeout=20 -rss_limit_mb=2048 \
-		-verbosity=0 -print_final_stats=1 -artifact_prefix="$corpus-" "$corpus" >"$corpus.log" 2>&1; then
-		printf 'ok   %-24s %9s runs in %s s\n' "$name" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$corpus.log")" "$seconds"
+		-print_final_stats=1 -artifact_prefix="$corpus-" "$corpus" >"$corpus.log" 2>&1; then
+		printf 'ok   %-22s %9s runs in %s s, %5s edges, %4s new inputs\n' "$name" "$(stat_of executed_units)" "$seconds" \
+			"$(sed -n 's/.*DONE *cov: \([0-9]*\).*/\1/p' "$corpus.log")" "$(stat_of new_units_added)"
 	else
 		printf 'FAIL %s\n' "$name"
 		tail -n 40 "$corpus.log"

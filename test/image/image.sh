@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds both images from the Dockerfile without a registry, looks at what is in them and runs it; then builds them again from the
-# beginning: the digests must be the same. The base is a Debian made by
-# debootstrap, kept in build/image/ (30 s the first time); images live in a storage of their own there. The lists of packages go to
-# build/sbom. Ends with "image: N passed, N failed".
+# Builds both images from the Dockerfile without a registry, inspects their contents and runs them; then builds them again
+# from the beginning: the digests must be the same. The base is a Debian created by debootstrap, kept in build/image/ (30 s
+# the first time); images have their own storage there. The lists of packages go to build/sbom. Ends with "image: N passed, N
+# failed".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 if [ "$(id -u)" -ne 0 ]; then
@@ -23,8 +23,8 @@ END
 export CONTAINERS_STORAGE_CONF=$work/storage.conf BUILDAH_ISOLATION=chroot
 passed=0 failed=0
 
-# Also on Ctrl-C: removes the containers and unmounts what buildah has left mounted, innermost first. The storage belongs to
-# this test alone. Base and layers stay for the next run.
+# Runs even after Ctrl-C: removes the containers and unmounts what buildah has left mounted, innermost first. The storage
+# belongs to this test only. Base and layers stay for the next run.
 clean_up() {
 	buildah rm --all >/dev/null 2>&1
 	findmnt -rno TARGET | grep -F "$work/" | tac | while read -r target; do
@@ -86,7 +86,7 @@ none_of() { # find's expression
 }
 files_are_of_packages() { (cd "$at" && cat var/lib/dpkg/status.d/*.md5sums | md5sum --quiet -c -); }
 each_file_has_an_owner() {
-	(cd "$at" && find . -type f ! -path './var/lib/dpkg/*' ! -path './usr/share/sbom/*' ! -path ./etc/nsswitch.conf ! -path ./snap-csi-plugin -printf '%P\n' |
+	(cd "$at" && find . -type f ! -path './var/lib/dpkg/*' ! -path './usr/share/sbom/*' ! -path ./etc/nsswitch.conf ! -path ./snap-csi-plugin ! -path ./usr/share/snap-csi/kubectl-snapcsi -printf '%P\n' |
 		LC_ALL=C sort) | diff - <(cut -c 35- "$at"/var/lib/dpkg/status.d/*.md5sums | LC_ALL=C sort)
 }
 # The shape that scanners read: one paragraph a file, with the fields that an installed package has.
@@ -117,7 +117,7 @@ runs() { # PROGRAM: says its version, and lacks no library
 	# shellcheck disable=SC2086 # one argument or none
 	inside "$1" $version 2>&1 | grep -qE '[0-9]+\.[0-9]+|version [0-9]+'
 }
-# Whoever has built libcurl and updates the packages only later must learn of it.
+# A user who has built libcurl and updates the packages later must be warned.
 another_libcurl_is_refused() {
 	local error
 	rm -rf "$work/driver" && cp -r build/release/stripped "$work/driver" && echo 7.88.1-0 >"$work/driver/libcurl.so.4.version"

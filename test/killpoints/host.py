@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host whose NVMe namespaces are loop devices and whose virtio-fs devices are folders (snap-sim), the driver on it, kubelet's calls, and checks of the host's state.
+"""A host whose NVMe namespaces are loop devices and whose virtio-fs devices are folders (snap-sim), the driver on it,
+kubelet's calls, and checks of the host's state.
 
-Everything is made in one directory, and whatever is below it is taken away again by Host.close(), also after a failure.
+Everything is created in one directory; Host.close() removes everything below it, even after a failure.
 """
 import ctypes
 import fcntl
@@ -93,7 +94,7 @@ class Host:
         self.driver = self.kubelet = None
         return status
 
-    # -- what is there --------------------------------------------------------------------------
+    # -- the state of the host ---------------------------------------------------------------------
     def mounts(self):
         """Mount points below our directory but snap-sim's own, in mountinfo's order."""
         with open("/proc/self/mountinfo", encoding="utf-8") as f:
@@ -109,12 +110,12 @@ class Host:
         return [line.split()[0] for line in text.splitlines() if line.split()[1:] and line.split()[1].startswith(self.dir + "/")]
 
     def records(self):
-        """Of formats and unstages that have begun, as "formatting/0123"."""
+        """Of formats and unstages that have begun, and of changed settings, as "formatting/0123"."""
         run_dir = self.dir + "/run"
-        return sorted(os.path.relpath(path, run_dir) for kind in ("formatting", "unstaging") for path in glob.glob(f"{run_dir}/{kind}/*"))
+        return sorted(os.path.relpath(path, run_dir) for kind in ("formatting", "unstaging", "settings") for path in glob.glob(f"{run_dir}/{kind}/*"))
 
     def looking(self):
-        """Folders in which the driver looks at tags; their mounts are in mounts()."""
+        """Folders in which the driver mounts tags to read them; their mounts are in mounts()."""
         return glob.glob(self.dir + "/run/looking/*")
 
     def children(self):
@@ -152,13 +153,17 @@ class Host:
         return [os.path.basename(os.path.dirname(p)) for p in sorted(glob.glob(self.sysfs + "/bus/pci/devices/*/physfn"))]
 
     def settle(self):
-        """Waits until snap-sim has done all earlier writes to bind and unbind: it reads in order, and logs a word that is no address."""
+        """Waits until snap-sim has processed all earlier writes to bind and unbind, which it reads in order (it logs a word
+        that is not an address), and until a running driver has removed what a killed driver mounted to probe a tag, which it
+        does beside the calls."""
         for name in ("nvme/unbind", "nvme/bind", "virtio-pci/unbind", "virtio-pci/bind"):
             self.settled += 1
             word = f"mark{self.settled}."
             with open(f"{self.sysfs}/bus/pci/drivers/{name}", "w", encoding="ascii") as f:
                 f.write(word + "\n")
             until(f"{name} was obeyed", lambda w=word: w in self.sim_log())
+        if self.driver:
+            until("the directories in which tags were probed are removed", lambda: not self.looking())
 
     def sim_log(self):
         with open(self.dir + "/sim.log", encoding="utf-8", errors="replace") as f:
@@ -196,14 +201,16 @@ class Host:
 # For each kind of volume its parameters; a kind of its own is the name of its filesystem, on a VF.
 VF = {"policy": "example-policy", "functionType": "vf", "hotplugFunction": "false"}
 PARAMETERS = {"hot-plugged": {"policy": "example-policy", "functionType": "pf", "hotplugFunction": "true"},
-              "virtio-fs": {"policy": "example-policy", "csi.snap.nvidia.com/emulation": "virtiofs"}}
-FILESYSTEMS = {"block": "", "hot-plugged": "ext4", "virtio-fs": ""}
+              "virtio-fs": {"policy": "example-policy", "csi.snap.nvidia.com/emulation": "virtiofs"},
+              "queue": VF | {"csi.snap.nvidia.com/readAheadKb": "4096", "csi.snap.nvidia.com/rqAffinity": "2"}}
+FILESYSTEMS = {"block": "", "hot-plugged": "ext4", "virtio-fs": "", "queue": "xfs"}
 MULTI_WRITER = 5
 
 
 class Volume(kubelet.Volume):
     """A volume that is made and attached through the controller service of the same driver. "hot-plugged" is an ext4 on a
-    hot-plugged function, "virtio-fs" a share that all nodes may write, on a function that the driver has to bind."""
+    hot-plugged function, "virtio-fs" a share that all nodes may write, on a function that the driver has to bind, "queue" an xfs whose StorageClass has
+    two settings of the disk's queue."""
     made = 0
 
     def __init__(self, host, kind, mib=400, mode=1, flags=()):
@@ -267,7 +274,8 @@ class Volume(kubelet.Volume):
             check(f.read(4096) == f"data of {self.id}\n".encode().ljust(4096, b"."), "the data is lost")
 
     def make_by_hand(self):
-        """Data that was there before: a filesystem (an xfs that is smaller than its device), or bytes at the start of the device."""
+        """Data that existed before: a filesystem (an xfs that is smaller than its device), or bytes at the start of the
+        device."""
         if self.block:
             return self.write_at(self.loop)
         if self.is_share:
@@ -289,7 +297,7 @@ class Volume(kubelet.Volume):
         sim_switch.request(self.host.sim_port, "POST", "/sim/resize", {"volume": self.id, "bytes": self.bytes})
 
     def is_read_only(self):
-        """The read-only switch of the device; a share has none."""
+        """The read-only switch of the device; a share does not have one."""
         if self.is_share:
             return False
         fd = os.open(self.loop, os.O_RDONLY)
@@ -297,6 +305,19 @@ class Volume(kubelet.Volume):
             return fcntl.ioctl(fd, 0x125e, b"\0" * 8)[0] != 0  # BLKROGET
         finally:
             os.close(fd)
+
+    def queue_is_changed(self):
+        if self.is_share:
+            return False
+        number = os.stat(self.loop).st_rdev
+        queue = f"{self.host.sysfs}/dev/block/{os.major(number)}:{os.minor(number)}/queue"
+        if not os.path.isdir(queue):
+            return False  # the function has no driver at this moment
+        now = []
+        for name in ("read_ahead_kb", "rq_affinity"):
+            with open(f"{queue}/{name}", encoding="ascii") as f:
+                now.append(f.read().strip())
+        return now != ["128", "1"]
 
     def make_writable(self):
         """Clears the read-only switch, which a loop device keeps for its next file."""
@@ -317,6 +338,8 @@ class Volume(kubelet.Volume):
             found.append("record of e2fsck" if name.endswith(".e2fsck") else half + kind)
         if self.is_read_only():
             found.append("device read-only")
+        if self.queue_is_changed():
+            found.append("settings of the queue")
         mounts = host.mounts()
         for what, path in (("staged", self.staged_at()), ("published", self.target_path)):
             n = mounts.count(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of docs/kill-points.md: rows that differ in the kind of volume alone become one."""
+"""The tables of test/reports/kill-points.md: rows that differ only in the kind of volume are merged."""
 import os
 
 from expect import check

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stands in for mkfs, e2fsck or xfs_growfs: does half of its work, then the driver that has started it is killed.
+"""Replaces mkfs or e2fsck: does half of its work, then the driver that has started it is killed.
 
-Usage: tool.py DIR dies|goes-on NAME ARGUMENT... (the last one is the device). "dies" ends with the driver, as when a container ends;
-"goes-on" has the device for itself until somebody opens DIR/go, and then does all of the work.
+Usage: tool.py DIR dies|goes-on NAME ARGUMENT... (the last one is the device). "dies" ends with the driver, as when a
+container ends; "goes-on" keeps the device until DIR/go is opened, and then completes the work.
 """
 import os
 import shutil

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What the real API server does to a client, and what the driver makes of it: conflicts, expired places, refusal by
-priority and fairness, bookmarks, restarts, another CRD, the account of host watch, tokens and certificates that are replaced. Prints a
-table with the driver's own words and "kube-api: N passed, N failed". Run by api.sh; API_ONLY: words of titles to run."""
+"""The behaviour of the real API server towards a client, and the driver's reaction: conflicts, expired resource versions,
+refusal by priority and fairness, bookmarks, restarts, another CRD, the account of host watch, replaced tokens and
+certificates. Prints a table with the driver's own words and "kube-api: N passed, N failed". Run by api.sh; API_ONLY: words of
+titles to run."""
 import json
 import os
 import signal
@@ -14,8 +15,8 @@ import traceback
 import api_cases
 import api_host
 import bench
-from api_lab import (ACCOUNT, ATTACHMENTS, DIR, DPF, NODE, PORT, VOLUMES, Driver, Failed, Lab, ask, certify, compact, exists, make_account_key,
-                     raw, remove, replace, slow_request, text_of, token, until)
+from api_lab import (ACCOUNT, ATTACHMENTS, DIR, DPF, NODE, PORT, VOLUMES, Driver, Failed, Lab, ask, certify, compact, exists, is_answered,
+                     make_account_key, raw, remove, replace, slow_request, text_of, token, until)
 
 ROWS = []
 GI = 1 << 30
@@ -50,7 +51,7 @@ def must(answer, code, *parts):
 
 
 def log_line(driver, part, since=0):
-    """The driver's log line with these words, without what stands in front of its text."""
+    """The driver's log line with these words, without the prefix of its text."""
     line = until(f'"{part}" in the log of {driver.name}',
                  lambda: next((line for line in driver.log(since).splitlines() if part in line), None))
     return line.split(" ", 2)[2]
@@ -91,6 +92,8 @@ def _(lab):
     gate.wait()
     other = json.loads(gate.body)
     other["spec"]["dpuStoragePolicyName"] = "another-policy"
+    # With the hash of this request it would be the volume of this request, which an admission policy has changed.
+    del other["metadata"]["annotations"]["csi.snap.nvidia.com/request"]
     ask("POST", VOLUMES, other)
     gate.opened.set()
     said = must(answer(), "ALREADY_EXISTS", "different parameters", "pvc-other")
@@ -112,7 +115,7 @@ def _(lab):
     remove(f"{VOLUMES}/pvc-twice")
     new = ask("POST", VOLUMES, {"apiVersion": old["apiVersion"], "kind": "DPUVolume", "metadata": {"name": "pvc-twice"}, "spec": old["spec"]})
     gate.opened.set()
-    said = must(answer(), "ABORTED", "was made anew by somebody")
+    said = must(answer(), "ABORTED", "was created again by another client")
     conflict = lab.relay.requests("DELETE", "/dpuvolumes/pvc-twice", 409, mark)
     now = ask("GET", f"{VOLUMES}/pvc-twice")
     if not conflict or now["metadata"]["uid"] != new["metadata"]["uid"] or "deletionTimestamp" in now["metadata"]:
@@ -226,9 +229,17 @@ def _(lab):
                  "rules": [{"subjects": [{"kind": "ServiceAccount", "serviceAccount": {"namespace": DPF, "name": "snap-csi-controller"}}],
                             "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}]}]}})
     mine = token()
-    # A level without seats still lets one request through at a time; this one is in no hurry.
-    occupant = slow_request("POST", VOLUMES, mine)
-    until("the account is refused", lambda: raw("GET", VOLUMES, token=mine)[0] == 429)
+
+    def occupy():
+        """Holds the one seat that a level without seats has. The server does not know the level at once, and another request
+        of the account may have the seat for a moment, so each request that holds no seat is replaced."""
+        held = slow_request("POST", VOLUMES, mine)
+        refusals = [raw("GET", VOLUMES, token=mine)[0] == 429 for _ in range(20)]
+        if all(refusals) and not is_answered(held):
+            return held
+        held.close()
+        return None
+    occupant = until("a request holds the seat of the account", occupy)
     driver = Driver("driver-429", f"{DIR}/relayed.kubeconfig")  # with a log that has not yet said such a thing
     mark = lab.relay.mark()
     answer = driver.later("CreateVolume", create("pvc-seat"))
@@ -255,7 +266,7 @@ def _(lab):
 
     def marked():
         ask("PATCH", f"/api/v1/namespaces/{DPF}", {"metadata": {"annotations": {"example.com/now": str(time.time())}}},
-            "application/merge-patch+json")  # the versions of other kinds go on
+            "application/merge-patch+json")  # the versions of other kinds continue to grow
         with lab.relay.lock:
             return next((n for c, n in lab.relay.watches if "/dpuvolumes?" in n["path"] and n["events"] and n["events"][-1][0] == "BOOKMARK"), None)
     note = until("a bookmark comes", marked, 150)
@@ -364,7 +375,7 @@ def _(lab):
                 got = b.does(who, op, who, n, parallel)
                 if got["failed"]:
                     raise Failed(f"{who} {op}: {got['why']}")
-                # Rounded: a wait without news for some seconds reads its object.
+                # Rounded: a wait without events for some seconds reads its object.
                 requests = got["requests"]
                 each = {kind: round(requests.count(kind) / n) for kind in sorted(set(requests))}
                 costs[who, op] = {kind: times for kind, times in each.items() if times}
@@ -396,16 +407,20 @@ def offers_growth(driver):
     return found.pop()
 
 
-def resources_rules(crd):
-    return crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["resources"]["x-kubernetes-validations"]
+def spec_rules(crd):
+    return crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"]
 
 
 def set_crd(change):
     crd = ask("GET", CRD)
-    change(resources_rules(crd))
+    change(spec_rules(crd))
     ask("PUT", CRD, crd)
-    want = [rule["rule"] for rule in resources_rules(crd)]
-    until("the schema is published", lambda: json.dumps(want[-1]) in json.dumps(ask("GET", "/openapi/v3/apis/storage.dpu.nvidia.com/v1alpha1")))
+    want = [rule["rule"] for rule in spec_rules(crd)]
+
+    def published():
+        schema = json.dumps(ask("GET", "/openapi/v3/apis/storage.dpu.nvidia.com/v1alpha1"))
+        return all(json.dumps(rule) in schema for rule in want)
+    until("the schema is published", published)
 
 
 def growth(driver):
@@ -434,8 +449,9 @@ def growth(driver):
 def _(lab):
     if offers_growth(lab.direct):
         raise Failed("offered where spec.resources is immutable")
-    frozen = "self == oldSelf"
-    grows = "quantity(string(self.requests['storage'])).compareTo(quantity(string(oldSelf.requests['storage']))) >= 0"
+    frozen = "self.resources == oldSelf.resources"
+    grows = ("quantity(string(self.resources.requests['storage']))"
+             ".compareTo(quantity(string(oldSelf.resources.requests['storage']))) >= 0")
     command = lab.sim.command
     lab.sim.kill()
     lab.sim.command = [*command, "--growing-volumes"]
@@ -456,6 +472,57 @@ def _(lab):
 
 
 # ---------------------------------------------------------------- host watch
+STORAGE = "storage.dpu.nvidia.com"
+STORAGE_KINDS = ("dpuvolumes", "dpuvolumeattachments", "dpustoragepolicies", "dpustoragevendors")
+
+
+def serve_versions(*served):
+    """DPF's storage kinds in these versions, which are the same but for their name."""
+    for plural in STORAGE_KINDS:
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.{STORAGE}"
+        crd = ask("GET", path)
+        known = next(v for v in crd["spec"]["versions"] if v["name"] == "v1alpha1")
+        versions = [{**known, "served": "v1alpha1" in served, "storage": True}]
+        versions += [{**known, "name": name, "served": True, "storage": False} for name in served if name != "v1alpha1"]
+        crd["spec"]["versions"] = versions
+        ask("PUT", path, crd)
+
+    def published():
+        names = [v["version"] for v in ask("GET", f"/apis/{STORAGE}")["versions"]]
+        documents = ask("GET", "/openapi/v3")["paths"]
+        return set(names) == set(served) and all(f"apis/{STORAGE}/{name}" in documents for name in served)
+    until(f"the API server serves {', '.join(served)}", published)
+
+
+@row("DPF serves v1alpha1 and v1beta1, then v1beta1 alone, then v1alpha1 alone",
+     "a volume is created, attached and deleted across the versions, without a restart of the driver; v1alpha1 is used while it is served")
+def _(lab):
+    driver = lab.direct
+    pid = driver.process.pid
+    command = lab.sim.command
+    try:
+        serve_versions("v1alpha1", "v1beta1")
+        must(driver.call("CreateVolume", create("pvc-versions")), "OK")
+        lab.sim.kill()
+        serve_versions("v1beta1")
+        lab.sim.command = [*command, "--storage-version=v1beta1"]
+        lab.start_sim()
+        until("a call succeeds in v1beta1", lambda: driver.call("CreateVolume", create("pvc-versions"))[0] == "OK")
+        must(driver.call("CreateVolume", create("pvc-beta")), "OK")
+        said = "used in another version" if "in another version" in driver.log() else "the log does not name the version"
+    finally:
+        lab.sim.kill()
+        lab.sim.command = command
+        serve_versions("v1alpha1")
+        lab.start_sim()
+    until("a call succeeds in v1alpha1", lambda: driver.call("CreateVolume", create("pvc-versions"))[0] == "OK")
+    for name in ("pvc-versions", "pvc-beta"):
+        delete_volume(driver, name)
+    if driver.process.pid != pid or not driver.alive():
+        raise Failed("the driver is another process")
+    return said
+
+
 @row("host watch with the Role of manifests/components/host-watch",
      "sees attachments come and go, nothing that it asks is forbidden; its token changes nothing and reads nothing else: 403")
 def _(lab):
@@ -590,6 +657,6 @@ def main():
 
 if __name__ == "__main__":
     sys.stdout.reconfigure(line_buffering=True)
-    # The mounts are ours alone: where a pod's files are, nothing of the machine is touched.
+    # The mounts are private: at the paths of a pod's files nothing of the machine is touched.
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
     sys.exit(main())

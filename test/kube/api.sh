@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # api.sh [bench|chart]: the rows of api.py, and the cases of test/sim/cases.json, or the tables of bench.py, or the rows of
 # chart.py, against a real kube-apiserver and etcd; no kubelet, no pods.
-# In namespaces of its own for network, processes and mounts, so that nothing outlives it, however it ends. Needs root.
-# API_ONLY="token 429" runs only rows with one of the words; the word cases stands for all of cases.json.
+# Uses its own network, PID and mount namespaces, so that no process outlives it, however it ends. Needs root.
+# API_ONLY="token 429" runs only rows with one of the words; the word cases selects all of cases.json.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . test/lib/children.sh

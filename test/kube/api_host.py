@@ -14,7 +14,7 @@ SELF = ("authorization.k8s.io", "authentication.k8s.io")
 
 
 def asked(since):
-    """[(verb, answer)] of what host watch has asked for; a watch is there when it has ended."""
+    """[(verb, answer)] of the requests of host watch; a watch is included when it has ended."""
     with open(f"{DIR}/audit.log", encoding="utf-8") as lines:
         lines.seek(since)
         # The last line may be half written.

@@ -22,7 +22,7 @@ from expect import Failed
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 OUT = os.path.join(BUILD, os.environ.get("FLAVOUR", "release"))
-BIN = f"{BUILD}/kube/bin"
+BIN = os.environ.get("KUBE_BIN", f"{BUILD}/kube/bin")
 DIR = sys.argv[1]
 DPF = "dpf-operator-system"
 ACCOUNT = "snap-csi-controller"
@@ -31,7 +31,7 @@ PORT, RELAY_PORT = 6443, 7443
 STORAGE = f"/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/{DPF}"
 VOLUMES, ATTACHMENTS = f"{STORAGE}/dpuvolumes", f"{STORAGE}/dpuvolumeattachments"
 PATIENCE = 60
-# The driver's accounts alone: who asked for what, and how it was answered.
+# Only the driver's accounts: each request with its user and answer.
 AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived", "ResponseStarted"],
          "rules": [{"level": "Metadata", "users": [f"system:serviceaccount:{DPF}:{name}" for name in (ACCOUNT, "snap-csi-host-watch")]}, {"level": "None"}]}
 
@@ -205,7 +205,7 @@ def raw(method, path, body=None, content="application/json", token=None):
 
 
 def ask(method, path, body=None, content="application/json", expect=(200, 201)):
-    """The object; tries again while the API server is away or busy."""
+    """The object; retries while the API server is unreachable or busy."""
     def once():
         try:
             status, answer = raw(method, path, body, content)
@@ -225,6 +225,18 @@ def slow_request(method, path, bearer):
     tls.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {bearer}\r\n"
                 "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{".encode())
     return tls
+
+
+def is_answered(request):
+    """Whether a slow_request() has an answer, or its connection is closed."""
+    request.setblocking(False)
+    try:
+        request.recv(1)
+    except ssl.SSLWantReadError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def exists(path):

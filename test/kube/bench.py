@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""The driver's controller on a real API server over TLS, beside a bare client that does the least an operation can be (one
-request, its object's event in one watch). DPF is one PATCH of the status, at once. Prints tables; nothing fails because
-of a time. Run by `make bench-kube`, in api.sh's namespaces; api.py has a short form. Environment: BENCH_SERIAL (100) and
-BENCH_MANY (1000) operations one after the other and 50 at a time; BENCH_OBJECTS (2000) attachments of others with
-labels, as many without and as many volumes, 0 leaves that out; BENCH_CHANGES (500) events of theirs per second, 0 leaves
-that out; BENCH_WAITING (500) callers whose volume is never bound; BENCH_AT_ONCE (0) events of others per second while those
-wait and 1000 calls work, instead of what BENCH_WAITING does alone. The long forms are at the end of docs/scale.md.
-BENCH_APART (0): the API server and etcd have the first half of the processors, all others the second one, as on machines of
-their own; who asks then takes no processor from who answers.
-BENCH_UNWATCHED (0): so many attachments of the Go plugin's while the driver may not watch attachments, so that its index is of no
-use: 400 deletes, 80 at a time.
-BENCH_PUBLISHES and BENCH_PAGES (0) leave the tables out, and count instead: so many Publishes, and so many pages of lists
-among 20,000 attachments, each of them with its requests and answers by the audit log. These fail when a count is wrong."""
+"""The driver's controller on a real API server over TLS, compared with a bare client that does the minimum for each operation
+(one request, its object's event in one watch). DPF is simulated by one immediate PATCH of the status. Prints tables; no time
+makes it fail. Run by `make bench-kube`, in api.sh's namespaces; api.py has a short form. Environment: BENCH_SERIAL (100) and
+BENCH_MANY (1000) operations one after the other and 50 at a time; BENCH_OBJECTS (2000) foreign attachments with labels, as
+many without and as many volumes, 0 omits them; BENCH_CHANGES (500) changes of them per second, 0 omits these; BENCH_WAITING
+(500) callers whose volume is never bound; BENCH_AT_ONCE (0) foreign events per second while those wait and 1000 calls run,
+instead of BENCH_WAITING's own table. The long forms are at the end of test/reports/scale.md.
+BENCH_APART (0): the API server and etcd use the first half of the processors, all others the second half, as on separate
+machines, so that clients take no CPU from the server.
+BENCH_UNWATCHED (0): this many attachments of the Go plugin while the driver has no permission to watch attachments, so that
+its index is unusable: 400 deletes, 80 at a time.
+BENCH_PUBLISHES and BENCH_PAGES (0) omit the tables, and count instead: this many Publishes, and this many pages of lists
+among 20,000 attachments, each with its requests and answers from the audit log. These fail when a count is wrong."""
 import collections
 import json
 import os
@@ -41,7 +41,8 @@ def cpu_ms(pid):
 
 
 def memory(pid):
-    """Program and libraries count in PSS by how many use them at the moment: RSS is what PSS is where nobody else does."""
+    """PSS divides program and libraries by the number of processes that use them at the moment; without other users RSS
+    equals PSS."""
     lines = text_of(f"/proc/{pid}/smaps_rollup").splitlines()
     pss, rss, anonymous = (int(next(line for line in lines if line.startswith(what)).split()[1]) for what in ("Pss:", "Rss:", "Anonymous:"))
     return f"{pss} kB, alone on a machine {rss} kB, of it anonymous {anonymous} kB"
@@ -65,7 +66,7 @@ def start_load(work, *flags):
 
 
 class Requests:
-    """What the API server has answered, by its audit log; but for watches, which are answered at their end."""
+    """The API server's answers, from its audit log; watches are excluded, since they are logged at their end."""
 
     def __init__(self):
         self.path = f"{DIR}/audit.log"
@@ -88,6 +89,11 @@ class Bench:
             node = {"metadata": {"name": f"bench-{i}"}}
             ask("POST", f"/apis/provisioning.dpu.nvidia.com/v1alpha1/namespaces/{DPF}/dpunodes",
                 {"apiVersion": "provisioning.dpu.nvidia.com/v1alpha1", "kind": "DPUNode", **node}, expect=(201, 409))
+            ask("POST", f"/apis/provisioning.dpu.nvidia.com/v1alpha1/namespaces/{DPF}/dpus", {
+                "apiVersion": "provisioning.dpu.nvidia.com/v1alpha1", "kind": "DPU",
+                "metadata": {**node["metadata"], "labels": {"provisioning.dpu.nvidia.com/dpunode-name": f"bench-{i}"}},
+                "spec": {"dpuNodeName": f"bench-{i}", "dpuDeviceName": "0000-26-00", "serialNumber": f"MT{i}", "bfb": "bf-bundle",
+                         "dpuFlavor": "flavor"}}, expect=(201, 409))
             ask("POST", "/apis/storage.k8s.io/v1/csinodes", {
                 "apiVersion": "storage.k8s.io/v1", "kind": "CSINode", **node,
                 "spec": {"drivers": [{"name": "csi.snap.nvidia.com", "nodeID": f"bench-{i}", "topologyKeys": [],
@@ -138,7 +144,7 @@ def head(text):
 
 
 def curl_alone():
-    """CPU of a program that has nothing but libcurl: what is left of the driver's is its own."""
+    """CPU of a program that only uses libcurl: the rest of the driver's CPU is its own."""
     done = subprocess.run([f"{OUT}/curl-floor", f"--url=https://127.0.0.1:{PORT}{VOLUMES}", f"--ca={DIR}/ca.crt", f"--token={token()}", f"--n={MANY}"],
                           capture_output=True, text=True, check=False, env={**os.environ, **IMAGE})
     if done.returncode:
@@ -149,7 +155,7 @@ def curl_alone():
 
 
 def sizes(bench):
-    """What a volume's life costs etcd and all who watch, with this DPF: one PATCH of the status of each object."""
+    """The cost of a volume's life for etcd and all watchers, with this DPF: one PATCH of the status of each object."""
     watching = start_load("watch", f"--kubeconfig={bench.cluster.admin}")
     n, events, size = 50, 0, 0
     until("both kinds are watched", watching.log)
@@ -166,7 +172,7 @@ def sizes(bench):
 
 
 def after_a_start(bench, objects):
-    """A driver that is new, while the objects of others are there: its first Publish waits for the index."""
+    """A new driver, while other objects exist: its first Publish waits for the index."""
     server = bench.cluster.apiserver.process.pid
     before = cpu_ms(server)
     driver = Driver("driver-new", bench.configuration, IMAGE, more=("--v=0",))
@@ -181,7 +187,7 @@ def after_a_start(bench, objects):
 
 
 def warm(bench):
-    """A node's DPUNode is read at its first attachment, and its CSINode once a minute: it has been read behind this."""
+    """A node's DPUNode is read at its first attachment, its CSINode and its DPUs once a minute: they have been read behind this."""
     bench.does("csi", "create", "warm", 2 * NODES, 5)
     for op in OPS[1:]:
         bench.does("csi", op, "warm", 2 * NODES, 5)
@@ -294,7 +300,7 @@ def all_at_once(bench):
         churns.append(start_load("churn", *of, f"--rate={AT_ONCE // 2}"))
     waiting = start_load("csi", f"--socket={bench.driver.socket}", "--op=create", "--names=never-too", f"--n={WAITING}", f"--parallel={WAITING}",
                          "--seconds=600")
-    time.sleep(max(15, WAITING // 50))  # by then all of them have been asked for
+    time.sleep(max(15, WAITING // 50))  # by this time all of them have been requested
     (changes, seconds), cpu = churned(churns), cpu_ms(pid)
     time.sleep(10)
     more, later = churned(churns)
@@ -410,7 +416,7 @@ def main():
     if PUBLISHES or PAGES:
         print("bench-kube: counted")
         return
-    head("the first attachment of each node, which reads its DPUNode")
+    head("the first attachment of each node, which reads its DPUNode and its DPUs")
     bench.life("csi", "first", NODES, 1)
     warm(bench)
     bench.pss("idle")

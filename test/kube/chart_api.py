@@ -3,8 +3,13 @@ and uninstalled; objects that cannot be changed; objects that kustomize has made
 import glob
 import json
 import os
+import re
 import subprocess
+import tempfile
 
+import yaml
+
+import chart_dpf
 from api_lab import BIN, DIR, ROOT, Cluster, kubectl
 from expect import check
 
@@ -97,11 +102,14 @@ def life():
 
 def strict():
     """Each field that a value file renders is taken, without a warning."""
+    # The pod of helm test needs its account, which a controller would make.
+    kubectl("create", "serviceaccount", "default", "-n", NAMESPACE)
     for path in VALUES:
         text = helm("template", "snap-csi", CHART, "-n", NAMESPACE, "-f", path, "--kube-version", "1.36.0")
         done = subprocess.run([f"{BIN}/kubectl", f"--kubeconfig={DIR}/admin.kubeconfig", "apply", "--dry-run=server", "--validate=strict", "-f", "-"],
                               input=text, capture_output=True, text=True, timeout=120, check=False)
         check(done.returncode == 0 and "Warning" not in done.stderr, f"{os.path.basename(path)}: {done.stderr}")
+    kubectl("delete", "serviceaccount", "default", "-n", NAMESPACE)
     return f"{len(VALUES)} value files"
 
 
@@ -176,8 +184,114 @@ def broken():
     check(not left, f"before and after differ: {left}")
 
 
+# ---------------------------------------------------------------- DPF and ArgoCD, played
+def service_kinds():
+    """Every object of manifests/examples/dpuservice is taken by DPF's kinds, each field of it, and their rules hold."""
+    kubectl("apply", "-f", chart_dpf.SERVICE_KINDS)
+    kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+    found, patch = chart_dpf.examples()
+    site = {"apiVersion": "svc.dpu.nvidia.com/v1alpha1", "kind": "DPUDeployment", "metadata": {"name": "hbn-snap", "namespace": NAMESPACE},
+            "spec": {"dpus": {"bfb": "bf-bundle", "flavor": "hbn-snap"}, "services": {"doca-hbn": {"serviceTemplate": "doca-hbn", "serviceConfiguration": "doca-hbn"}}}}
+    kubectl("apply", "-f", "-", text=json.dumps(site))
+    kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", text=yaml.safe_dump_all(found.values()))
+    kubectl("-n", NAMESPACE, "patch", "dpudeployment", "hbn-snap", "--type=merge", f"--patch-file={chart_dpf.EXAMPLES}/dpudeployment-patch.yaml")
+    check(set(get("dpudeployment", "hbn-snap", "-n", NAMESPACE)["spec"]["services"]) == {"doca-hbn", *patch["spec"]["services"]}, "the patch")
+    for change, word in (({"security": {"privileged": True}}, "security.privileged must not be set"), ({"interfaces": ["a"]}, "serviceID must be provided")):
+        wrong = chart_dpf.merged(found["DPUService"], {"spec": change})
+        done = subprocess.run([f"{BIN}/kubectl", f"--kubeconfig={DIR}/admin.kubeconfig", "apply", "--dry-run=server", "-f", "-"], input=json.dumps(wrong),
+                              capture_output=True, text=True, timeout=60, check=False)
+        check(done.returncode and word in done.stderr, f"{change}: {done.stderr or 'taken'}")
+    return ", ".join(found)
+
+
+def key_of(o):
+    return o["kind"], o["metadata"].get("namespace", ""), o["metadata"]["name"]
+
+
+def sync(before, after):
+    """ArgoCD with pruning and self-heal: deletes what is no longer rendered, then applies what is."""
+    kept = {key_of(o) for o in after}
+    gone = [o for o in before if key_of(o) not in kept]
+    if gone:
+        kubectl("delete", "--wait=true", "-f", "-", text=yaml.safe_dump_all(gone))
+    if after:
+        kubectl("apply", "--server-side", "--force-conflicts", "--field-manager=argocd-controller", "-f", "-", text=yaml.safe_dump_all(after))
+    return after
+
+
+def go_plugin():
+    """What DPF's chart makes of the Go plugin."""
+    objects = []
+    for part in ("csidriver", "rbac", "controller", "node"):
+        objects += chart_dpf.documents(f"{ROOT}/test/kube/swap/{part}.yaml")
+    for o in objects:
+        if o["kind"] in ("Deployment", "DaemonSet", "ServiceAccount"):
+            o["metadata"]["namespace"] = NAMESPACE
+    return objects
+
+
+def rendered():
+    """What ArgoCD gets from the chart for the service as it is written in the API server: objects, or Helm's refusal."""
+    service = chart_dpf.service_of(*(get(kind, "snap-csi-plugin", "-n", NAMESPACE) for kind in ("dpuservicetemplate", "dpuserviceconfiguration")))
+    release, namespace = chart_dpf.release_of(service)
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="ascii") as file:
+        json.dump(chart_dpf.argo_values(service), file)
+        file.flush()
+        done = try_helm("template", release, CHART, "-n", namespace, "-f", file.name, "--kube-version", "1.36.0")
+    return (chart_dpf.without_hooks(o for o in yaml.safe_load_all(done.stdout) if o), None) if done.returncode == 0 else (None, done.stderr)
+
+
+def chart_source():
+    """The Go plugin as a service of DPF becomes this driver by the commands of docs/install/dpuservice.md, which change its chart source, and back."""
+    with open(f"{ROOT}/docs/install/dpuservice.md", encoding="utf-8") as file:
+        blocks = dict(re.findall(r"^<!-- run: (\w+) -->\n```sh\n(.*?)^```$", file.read(), flags=re.M | re.S))
+    home = tempfile.mkdtemp(dir=DIR)
+    os.symlink(f"{ROOT}/manifests", f"{home}/manifests")
+
+    def run(name):
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", blocks[name]], cwd=home, capture_output=True, text=True, timeout=120, check=False,
+                              env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "KUBECONFIG": f"{DIR}/admin.kubeconfig"})
+        check(done.returncode == 0, f"block {name}: {done.stdout}{done.stderr}")
+    metadata = {"name": "snap-csi-plugin", "namespace": NAMESPACE}
+    # As DPF's guides have them, by kubectl apply.
+    its = [{"apiVersion": "svc.dpu.nvidia.com/v1alpha1", "kind": "DPUServiceTemplate", "metadata": metadata, "spec": {
+                "deploymentServiceName": "snap-csi-plugin", "helmChart": {"source": {"repoURL": "https://charts.example.com", "version": "v26.1.0", "chart": "dpf-storage"}}}},
+           {"apiVersion": "svc.dpu.nvidia.com/v1alpha1", "kind": "DPUServiceConfiguration", "metadata": metadata, "spec": {
+                "deploymentServiceName": "snap-csi-plugin", "upgradePolicy": {"applyNodeEffect": False}, "serviceConfiguration": {
+                    "deployInCluster": True, "helmChart": {"values": {"host": {"snapCsiPlugin": {"enabled": True}}}}}}}]
+    kubectl("apply", "-f", "-", text=yaml.safe_dump_all(its))
+    theirs = sync([], go_plugin())
+    uid = get("csidriver", "csi.snap.nvidia.com")["metadata"]["uid"]
+    run("dpf_before")
+    # A moment between the two objects: the chart refuses the other one's values, and ArgoCD changes nothing.
+    replaced = chart_dpf.examples()[0]
+    kubectl("replace", "-f", "-", text=json.dumps(replaced["DPUServiceTemplate"]))
+    _, refusal = rendered()
+    check(refusal and "'host' not allowed" in refusal, f"the chart takes the Go plugin's values: {refusal}")
+    run("dpf_change")
+    objects, refusal = rendered()
+    check(objects, f"the chart refuses the values of the example: {refusal}")
+    check(not {key_of(o) for o in objects} & {key_of(o) for o in theirs} - {("CSIDriver", "", "csi.snap.nvidia.com")}, "an object of both but the CSIDriver")
+    sync(theirs, objects)
+    check(get("csidriver", "csi.snap.nvidia.com")["metadata"]["uid"] == uid, "the CSIDriver was deleted")
+    left = kubectl("get", "deployments,daemonsets,serviceaccounts", "-A", "-l", "app.kubernetes.io/name=snap-csi-plugin", "-o", "name").strip()
+    check(not left, f"left of the Go plugin: {left}")
+    generations = [get(kind, name, "-n", NAMESPACE)["metadata"]["generation"] for kind, name in (("daemonset", "snap-csi-node"), ("deployment", "snap-csi-controller"))]
+    sync(objects, rendered()[0])
+    again = [get(kind, name, "-n", NAMESPACE)["metadata"]["generation"] for kind, name in (("daemonset", "snap-csi-node"), ("deployment", "snap-csi-controller"))]
+    check(generations == again, "a second sync changes the objects: ArgoCD would never be in sync")
+    run("dpf_back")
+    check(get("dpuservicetemplate", "snap-csi-plugin", "-n", NAMESPACE)["spec"] == its[0]["spec"], "the Go plugin's template is another one")
+    check(get("dpuserviceconfiguration", "snap-csi-plugin", "-n", NAMESPACE)["spec"]["serviceConfiguration"] == its[1]["spec"]["serviceConfiguration"], "its values are other ones")
+    sync(objects, go_plugin())
+    check(get("csidriver", "csi.snap.nvidia.com")["metadata"]["uid"] == uid, "the CSIDriver was deleted on the way back")
+    sync(go_plugin(), [])
+    kubectl("delete", "crd", *(c["metadata"]["name"] for c in chart_dpf.documents(chart_dpf.SERVICE_KINDS)[0]["items"]))
+    return f"{len(theirs)} objects of the Go plugin, {len(objects)} of this driver"
+
+
 def killed():
-    """Kills an upgrade in its middle, when its record is there and before it says that it is done."""
+    """Kills an upgrade halfway, when its record exists and before it is marked as complete."""
     for _ in range(30):
         with subprocess.Popen([f"{BIN}/helm", f"--kubeconfig={DIR}/admin.kubeconfig", "upgrade", "snap-csi", CHART, "-n", NAMESPACE,
                                "--set", "networkPolicy.enabled=true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -192,7 +306,7 @@ def killed():
 
 
 ROWS = [(f"API server: {function.__doc__[0].lower()}{function.__doc__[1:].rstrip('.')}", function)
-        for function in (life, strict, fixed_objects, pod_security, adoption, broken)]
+        for function in (life, strict, fixed_objects, pod_security, adoption, broken, service_kinds, chart_source)]
 
 
 def start():

@@ -16,6 +16,9 @@
 # Environment: BUILD, FLAVOUR as in make; CLUSTER_NAME (snap-csi-cluster), by which network namespace and cgroup go, so
 # that clusters can stand side by side; CLUSTER_DIR, the folder (/var/tmp/<name>); CLUSTER_VFS and CLUSTER_SLOTS, the VFs
 # and the hot-plug slots of the DPU (4 and 2);
+# KUBE_BIN, the folder of Kubernetes' programs (build/kube/bin); those of 1.37 get the feature gate CSIVolumeHealth;
+# CLUSTER_STATUS_UPDATE and CLUSTER_STATUS_REPORT, kubelet's nodeStatusUpdateFrequency and nodeStatusReportFrequency
+# (kubelet's own defaults, as on a user's node; the suites set the first to 2s, which saves them four seconds a pod);
 # CLUSTER_KUBELET_DIR, kubelet's folder when it is not below CLUSTER_DIR (only in a mount namespace of one's own:
 # external.sh). Needs root.
 # A process is ended only when its id and its start time are those that were noted when it was started, or when it is
@@ -27,7 +30,7 @@ export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
 here=$PWD/test/kube
 BUILD=$(realpath -m "${BUILD:-build}")
 OUT=$BUILD/${FLAVOUR:-release}
-BIN=$BUILD/kube/bin
+BIN=${KUBE_BIN:-$BUILD/kube/bin}
 NETNS=${CLUSTER_NAME:-snap-csi-cluster}
 CGROUP=$NETNS
 DIR=${CLUSTER_DIR:-/var/tmp/$NETNS}
@@ -40,13 +43,21 @@ ADMIN=$DIR/admin.kubeconfig
 KUBELET_DIR=${CLUSTER_KUBELET_DIR:-$DIR/kubelet}
 PLUGIN_DIR=$KUBELET_DIR/plugins/$DRIVER_NAME
 CSI_SOCKET=$PLUGIN_DIR/csi.sock
-# For preventPodSchedulingIfMissing of the CSIDriver object.
-GATES=VolumeLimitScaling=true
 
 say() { printf '%6.1f s  %s\n' "$(awk "BEGIN {print $EPOCHREALTIME - $began}")" "$*"; }
 die() {
 	printf 'cluster: %s\n' "$*" >&2
 	exit 1
+}
+
+# The minor version of the programs: 36.
+kube_minor() { "$BIN/kube-apiserver" --version | sed -n 's/.* v1\.\([0-9]*\)\..*/\1/p'; }
+
+# VolumeLimitScaling is for preventPodSchedulingIfMissing of the CSIDriver object.
+gates() {
+	local gates=VolumeLimitScaling=true
+	[ "$(kube_minor)" -lt 37 ] || gates+=,CSIVolumeHealth=true
+	echo "$gates"
 }
 
 # nsenter and not `ip netns exec`, which makes a mount namespace too, so that driver, kubelet and pods would not see each
@@ -209,8 +220,13 @@ configure_node() { # HOME NAME ADDRESS SUBNET KUBELET-DIR CGROUP
 		podLogsDir: $1/podlogs
 		volumePluginDir: $5/exec
 		syncFrequency: 10s
-		nodeStatusUpdateFrequency: 2s
 	END
+	{
+		[ -z "${CLUSTER_STATUS_UPDATE:-}" ] || echo "nodeStatusUpdateFrequency: $CLUSTER_STATUS_UPDATE"
+		[ -z "${CLUSTER_STATUS_REPORT:-}" ] || echo "nodeStatusReportFrequency: $CLUSTER_STATUS_REPORT"
+		# kubelet asks for the health of volumes as often as for their statistics.
+		[ "$(kube_minor)" -lt 37 ] || printf '%s\n' 'featureGates: {CSIVolumeHealth: true}' 'volumeStatsAggPeriod: 5s'
+	} >>"$1/kubelet.yaml"
 }
 
 # ---------------------------------------------------------------- up
@@ -225,7 +241,7 @@ start_apiserver() {
 		--kubelet-certificate-authority="$DIR/pki/ca.crt" --service-account-key-file="$DIR/pki/sa.pub" \
 		--service-account-signing-key-file="$DIR/pki/sa.key" --service-account-issuer=https://kubernetes.default.svc \
 		--service-cluster-ip-range=10.96.0.0/16 --audit-policy-file="$DIR/audit.yaml" \
-		--audit-log-path="$DIR/log/audit.jsonl" --feature-gates="$GATES"
+		--audit-log-path="$DIR/log/audit.jsonl" --feature-gates="$(gates)"
 }
 
 start_controllers() {
@@ -235,13 +251,13 @@ start_controllers() {
 }
 
 start_scheduler() {
-	run scheduler "$BIN/kube-scheduler" --kubeconfig="$ADMIN" --leader-elect=false --feature-gates="$GATES"
+	run scheduler "$BIN/kube-scheduler" --kubeconfig="$ADMIN" --leader-elect=false --feature-gates="$(gates)"
 }
 start_containerd() { run containerd containerd --config "$DIR/containerd.toml"; }
 
-# kubelet does not let a volume be unstaged whose filesystem is mounted elsewhere, which a tag of virtio-fs is by its daemon
-# (for the kernel's virtio-fs there is none). So it gets a copy of the mounts, where those of snap-sim are not; what kubelet
-# and the driver mount below kubelet's folder still reaches both.
+# kubelet refuses to unstage a volume whose filesystem is mounted elsewhere, which a tag of virtio-fs is by its daemon (the
+# kernel's virtio-fs has no such mount). So kubelet gets a copy of the mounts without those of snap-sim; mounts of kubelet and
+# the driver below kubelet's folder still reach both.
 kubelet() { # PROCESS HOME NODE ADDRESS KUBELET-DIR
 	# shellcheck disable=SC2016 # for the inner shell
 	run "$1" unshare --mount --propagation unchanged bash -c 'mount --make-rprivate "$0" && umount -l "$0" && exec "$@"' \
@@ -272,7 +288,7 @@ make_cgroups() { # NAME, of which all above it are there
 		fi
 	done
 	[ ! -e /sys/fs/cgroup/cgroup.procs ] || mkdir -p "/sys/fs/cgroup/$1"
-	# A child cpuset is empty until somebody fills it.
+	# A child cpuset is empty until it is configured.
 	at=/sys/fs/cgroup/cpuset
 	if [ -e "$at/$1/cpuset.cpus" ]; then
 		cat "$at/cpuset.cpus" >"$at/$1/cpuset.cpus"

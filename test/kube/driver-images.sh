@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # Sourced by cluster.sh and swap.sh: the images of `make image-test`, and one of the sidecars, for the containerd of a cluster.
 
-# The node's image has no shell, and mount.snapsim, which stands for the kernel's virtio-fs in the tests' clusters, is a script:
-# localhost/snap-csi:$CLUSTER_NAME is localhost/snap-csi:test with busybox for it. The names are the cluster's own, since two clusters
-# may be made at the same time.
+# The node's image has no shell, and mount.snapsim, which replaces the kernel's virtio-fs in the tests' clusters, is a script:
+# localhost/snap-csi:$CLUSTER_NAME is localhost/snap-csi:test with busybox added for it. The names are the cluster's own,
+# since two clusters may be created at the same time.
 with_busybox() (
 	folder=$(mktemp -d) || return 1
 	trap 'rm -rf "$folder"' EXIT

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the scenarios of its neighbours in the cluster of cluster.sh, each with claims and pods in a namespace of its own,
-which must leave nothing. Prints a table with seconds and "e2e-kube: N passed, N failed, N skipped".
-E2E_ONLY: words of titles to run. E2E_REST=1: what runs in this form (pods, processes) alone.
-UPDATE_DOCS=1 writes docs/kubernetes-life.md with what the scenarios showed."""
+"""Runs the scenarios of the other modules in the cluster of cluster.sh, each with claims and pods in its own namespace, which
+must leave nothing. Prints a table with seconds and "e2e-kube: N passed, N failed, N skipped". E2E_ONLY: words of titles to
+run. E2E_REST=1: only the scenarios that apply to this form (pods or processes) but not to the other.
+UPDATE_DOCS=1 writes docs/use/kubernetes-life.md with the results of the scenarios."""
 import os
 import signal
 import sys
@@ -11,6 +11,7 @@ import time
 import life  # noqa: F401 each of them adds its scenarios, in this order
 import hotplug  # noqa: F401
 import shares  # noqa: F401
+import health  # noqa: F401
 import refusals  # noqa: F401
 import nodes  # noqa: F401
 import restarts  # noqa: F401
@@ -34,7 +35,7 @@ def clean(ns):
 
 
 def rescue(ns):
-    """After a failure: what is in the way of the next scenario is removed, as far as that is possible."""
+    """After a failure: removes what would disturb the next scenario, as far as possible."""
     heal()
     for name in ("apiserver", "kubelet") if PODS else ("apiserver", "kubelet", "driver", "provisioner", "attacher"):
         cluster("ensure", name)
@@ -75,8 +76,8 @@ def main():
         chosen = [s for s in chosen if s[0] in ONLY_HERE]
     begin = time.monotonic()
     passed = sum(one(i, *s) for i, s in enumerate(chosen))
-    for title in SKIPPED:
-        print(f"skip  {title}: not with the driver in {'pods' if PODS else 'processes'}")
+    for title, why in SKIPPED:
+        print(f"skip  {title}: {why}")
     if os.environ.get("UPDATE_DOCS"):
         page.write()
     print(f"{len(chosen)} scenarios in {time.monotonic() - begin:.0f} s")

@@ -7,6 +7,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 export PYTHONPATH=$PWD/test/lib/py
 export CLUSTER_NAME=${CLUSTER_NAME:-snap-csi-cluster}
+export CLUSTER_STATUS_UPDATE=${CLUSTER_STATUS_UPDATE-2s}
 export CLUSTER_DIR=${CLUSTER_DIR:-/var/tmp/$CLUSTER_NAME}
 logs=${BUILD:-build}/kube/logs/$CLUSTER_NAME
 finish() {

@@ -3,8 +3,8 @@
 # test/kube/testdriver.yaml (disks) and testdriver-virtiofs.yaml describe it, in a cluster of its own. Closing line:
 # e2e-external: N passed, N failed, N skipped.
 #
-# The suite looks into /var/lib/kubelet, and into the host by way of process 1. So the cluster gets process ids and
-# mounts of its own, where process 1 is this script and /var/lib is empty; the machine's own /var/lib is not touched.
+# The suite reads /var/lib/kubelet, and the host through process 1. So the cluster gets its own PID and mount namespaces,
+# where process 1 is this script and /var/lib is empty; the machine's own /var/lib is not touched.
 #
 # Environment: BUILD, FLAVOUR, CLUSTER_NAME, CLUSTER_DIR, CLUSTER_VFS and CLUSTER_SLOTS (8) as for cluster.sh; E2E_FOCUS, a
 # regular expression of specs ("Driver: virtiofs" for those); E2E_FOCUS_FILE, a file with one on each line (# begins a
@@ -15,7 +15,9 @@ cd "$(dirname "$0")/../.." || exit 1
 . test/lib/children.sh
 export BUILD
 BUILD=$(realpath -m "${BUILD:-build}")
+export KUBE_BIN=${KUBE_BIN:-$BUILD/kube/bin}
 export CLUSTER_NAME=${CLUSTER_NAME:-snap-csi-external}
+export CLUSTER_STATUS_UPDATE=${CLUSTER_STATUS_UPDATE-2s}
 export CLUSTER_DIR=${CLUSTER_DIR:-/var/tmp/$CLUSTER_NAME}
 report=$(realpath -m "${E2E_REPORT:-$BUILD/kube/external}")
 
@@ -30,7 +32,7 @@ inside() {
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP
 	test/kube/cluster.sh up >"$report/up.log" 2>&1 || { cat "$report/up.log"; exit 1; }
-	mkdir "$CLUSTER_DIR/images" && python3 test/kube/external_images.py "$CLUSTER_DIR/images" "$BUILD/kube/bin" || exit 1
+	mkdir "$CLUSTER_DIR/images" && python3 test/kube/external_images.py "$CLUSTER_DIR/images" "$KUBE_BIN" || exit 1
 	# For the specs about two nodes. All others look for their volumes where the first one's kubelet has them, so pods go to
 	# the second only when a spec says so.
 	test/kube/cluster.sh second up >>"$report/up.log" 2>&1 || { cat "$report/up.log"; exit 1; }
@@ -43,10 +45,10 @@ inside() {
 	rm -r "$CLUSTER_DIR/images"
 	focus=${E2E_FOCUS:-.}
 	[ -z "${E2E_FOCUS_FILE:-}" ] || focus=$(sed 's/[[:space:]]*#.*//; /^$/d' "$E2E_FOCUS_FILE" | paste -sd'|')
-	nsenter --net="/run/netns/$CLUSTER_NAME" "$BUILD/kube/bin/ginkgo" run --no-color --timeout=6h \
+	nsenter --net="/run/netns/$CLUSTER_NAME" "$KUBE_BIN/ginkgo" run --no-color --timeout=6h \
 		--procs="${E2E_PROCS:-3}" --focus="External.Storage.*($focus)" --skip="$(skips)" \
-		--output-dir="$report" --junit-report=junit.xml --silence-skips "$BUILD/kube/bin/e2e.test" -- \
-		--kubeconfig="$CLUSTER_DIR/admin.kubeconfig" --kubectl-path="$BUILD/kube/bin/kubectl" --provider=local \
+		--output-dir="$report" --junit-report=junit.xml --silence-skips "$KUBE_BIN/e2e.test" -- \
+		--kubeconfig="$CLUSTER_DIR/admin.kubeconfig" --kubectl-path="$KUBE_BIN/kubectl" --provider=local \
 		--node-os-distro=debian --repo-root="$PWD" --storage.testdriver="$PWD/test/kube/testdriver.yaml" \
 		--storage.testdriver="$PWD/test/kube/testdriver-virtiofs.yaml" \
 		--disable-log-dump >"$report/suite.log" 2>&1 </dev/null &

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""external_focus.py JUNIT FOCUS: does each pattern of a focus file (one on a line, # begins a comment) stand for a spec that
-has passed? A pattern that a newer suite no longer has would go unnoticed. Names those that do not, and exits 1."""
+"""external_focus.py JUNIT FOCUS: does each pattern of a focus file (one per line, # begins a comment) match a spec that has
+passed? Otherwise a pattern that a newer suite no longer has would go unnoticed. Names the others, and exits 1."""
 import re
 import sys
 import xml.etree.ElementTree as ET

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""external_table.py [DRIVER] JUNIT...: what Kubernetes' own storage suite said of the driver, as Markdown: first a line of numbers
-for each group of specs, then every spec that ran, the reasons of those that did not, and what external-skip.txt leaves out. Of several reports of a spec
-the last one counts, so that the suite can run in slices. DRIVER: only specs of this test driver. The last line are the numbers: N passed, N failed, N skipped."""
+"""external_table.py [DRIVER] JUNIT...: the results of Kubernetes' own storage suite for the driver, as Markdown: first a line
+of numbers for each group of specs, then every spec that ran, the reasons for those that did not, and those that
+external-skip.txt omits. Of several reports of a spec the last one counts, so that the suite can run in slices. DRIVER: only
+specs of this test driver. The last line has the numbers: N passed, N failed, N skipped."""
 import collections
 import os
 import re
@@ -42,7 +43,7 @@ def specs(reports, drivers):
                 outcome, why = "skipped", (skipped.get("message") or "").removeprefix("skipped - ")
             else:
                 outcome, why = "passed", ""
-            # A spec that the focus left out was not looked at.
+            # A spec outside of the focus was not run.
             if outcome == "skipped" and why in ("", "skipped"):
                 continue
             found[(suite, title, pattern)] = (outcome, float(case.get("time", 0)), why.splitlines()[0] if why else "")

@@ -1,4 +1,4 @@
-"""Scenarios of the gate (docs/gate.md): pods that wait until a daemon lets the driver use the DPU's functions."""
+"""Scenarios of the gate (docs/operate/gate.md): pods that wait until a daemon lets the driver use the DPU's functions."""
 import contextlib
 import os
 import subprocess
@@ -60,7 +60,7 @@ def _(ns):
             raise Failed("the pod that ran has lost its volume, or the node its driver")
         with daemon(2):
             running(ns, "second")
-        # What was staged is taken down also while the gate is closed; then the driver leaves kubelet.
+        # Staged volumes are unstaged even while the gate is closed; then the driver unregisters from kubelet.
         for name in ("first", "second"):
             delete("Pod", ns, name)
             gone("Pod", ns, name)

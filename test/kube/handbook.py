@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""The commands of docs/operations.md, word for word and in an order that an operator could have: from the Go plugin's
-deployment to ours while a pod writes, upgrade, support case, backup, back again, forth again, and away. Run by swap.sh in its
-cluster, where the Go plugin's objects have our image. Prints a table and "handbook: N passed, N failed".
+"""The named commands of the pages of docs, word for word and in a possible order of an operator: from the Go plugin's deployment
+to ours while a pod writes, upgrade, support case, backup, back to the Go plugin, to ours again, and removal. Run by swap.sh
+in its cluster, where the Go plugin's objects have our image. Prints a table and "handbook: N passed, N failed".
 
-DPF has two ways to deploy the Go plugin: both parts are a service of a DPUDeployment (first way, a release named "swap"),
-or the node alone is, and the controller is the Helm release snap-csi-plugin (the way back and forth). DPF and ArgoCD are
-played here: a DPUDeployment without the service costs the objects of the service. The Helm release is one.
+DPF has two ways to deploy the Go plugin: both parts are a service of a DPUDeployment (first way, a release named "swap"), or
+only the node is, and the controller is the Helm release snap-csi-plugin (the way back and again). DPF and ArgoCD are
+simulated here: removing the service from a DPUDeployment deletes the objects of the service. The Helm release is real.
 
-A block is what stands between ```sh and ``` behind a line "<!-- run: NAME -->". It runs in a folder of its own, which has
-manifests/ and site/ as the page says; site/ makes what this cluster needs (test/kube/pods), where the page has an overlay."""
+A block is the text between ```sh and ``` after a line "<!-- run: NAME -->". It runs in its own folder, which has manifests/
+and site/ as the page says; where the page has an overlay, site/ contains this cluster's settings (test/kube/pods)."""
+import glob
 import json
 import os
 import re
@@ -29,8 +30,15 @@ DEPLOYMENT = "storage"  # the DPUDeployment
 TAGS = {"old": "test", "new": "test-new"}
 IMAGES = ("localhost/snap-csi", "localhost/snap-csi-controller")
 ROWS = []
-with open(f"{ROOT}/docs/operations.md", encoding="utf-8") as text:
-    PAGE = text.read()
+PAGES = {}  # by name: those with named blocks, and the one with the policy
+for path in sorted(glob.glob(f"{ROOT}/docs/**/*.md", recursive=True)):
+    with open(path, encoding="utf-8") as page:
+        text = page.read()
+    # chart_api.py runs those of dpuservice.md, whose names begin with dpf_.
+    if re.search(r"^<!-- run: (?!dpf_)", text, flags=re.M) or path.endswith("operate/security.md"):
+        PAGES[os.path.relpath(path, f"{ROOT}/docs")] = text
+PAGE = "\n".join(PAGES.values())
+NAMES = re.findall(r"^<!-- run: (\w+) -->$", PAGE, flags=re.M)
 BLOCKS = dict(re.findall(r"^<!-- run: (\w+) -->\n```sh\n(.*?)^```$", PAGE, flags=re.M | re.S))
 DONE = set()
 HOME = tempfile.mkdtemp(prefix="snap-csi-handbook.")
@@ -92,7 +100,7 @@ def writes():
 
 
 def again():
-    """The pod is deleted and made anew: detached, attached, and the data are there."""
+    """The pod is deleted and re-created: detached, attached, and the data are intact."""
     delete("Pod", NS, "raw", 1)
     gone("Pod", NS, "raw")
     create(pod("raw", "raw", block=True), NS)
@@ -193,7 +201,7 @@ def go_plugin():
 
 
 def still_there(*names):
-    """The page's check refuses to go on and names these, and nothing else but their pods."""
+    """The page's check refuses to continue and names these, and nothing else except their pods."""
     done = attempt("gone")
     said = done.stdout.partition("the Go plugin is still there:")[2].split()
     if not done.returncode or sorted(name for name in said if not name.startswith("Pod/")) != sorted(names):
@@ -206,8 +214,9 @@ def image(what):
 
 @row("site/kustomization.yaml of the page makes the overlay with the operator's image, also for another kubelet folder")
 def _():
-    first, rest, secret = re.findall(r"^```yaml\n# (?:at the end of |one of the patches of )?site/kustomization\.yaml\n(.*?)^```$", PAGE,
-                                     flags=re.M | re.S)
+    overlay = r"^```yaml\n# {}site/kustomization\.yaml\n(.*?)^```$"
+    (first,), (rest,), (secret,) = (re.findall(overlay.format(where), PAGE, flags=re.M | re.S)
+                                    for where in ("", "at the end of ", "one of the patches of "))
     os.mkdir(f"{HOME}/page")
     os.mkdir(f"{HOME}/page/site")
     os.symlink(f"{ROOT}/manifests", f"{HOME}/page/manifests")
@@ -222,8 +231,9 @@ def _():
         if made.returncode or want not in made.stdout or (text.endswith(secret) and made.stdout.count("imagePullSecrets:") != 2):
             raise Failed(f"no {want}: {made.stdout}{made.stderr}")
         apply(made.stdout, "--dry-run=server")
-    if made.stdout.count("/var/lib/kubelet") != 1 + 7 or "DaemonSet has it in seven places" not in PAGE:
-        raise Failed(f"the page's number is wrong, it is {made.stdout.count('/var/lib/kubelet') - 1}")
+    # The two lines of the patch, and the places.
+    if made.stdout.count("/var/lib/kubelet") != 2 + 7 or "DaemonSet has it in seven places" not in PAGE:
+        raise Failed(f"the page's number is wrong, it is {made.stdout.count('/var/lib/kubelet') - 2}")
     return "seven places and --kubelet-dir"
 
 
@@ -234,7 +244,7 @@ def _():
     with open(f"{HOME}/sidecars/kustomization.yaml", "w", encoding="utf-8") as out:
         out.write("resources: [../manifests/overlays/kubernetes-1.36]\ncomponents: [../manifests/components/sidecars]\n")
     more = set(re.findall(r"^ *image: (\S+)$", kubectl("kustomize", f"{HOME}/sidecars").stdout, flags=re.M))
-    listed = re.findall(r"^\| (\S+:\S+) \| ", PAGE[PAGE.index("## Without a registry"):PAGE.index("## Come from")], flags=re.M)
+    listed = re.findall(r"^\| (\S+:\S+) \| ", PAGES["install/air-gapped.md"], flags=re.M)
     if not set(made) < more or more != set(listed):
         raise Failed(f"manifests: {made}, with components/sidecars {more}; the page: {listed}")
     return ", ".join(listed)
@@ -433,7 +443,7 @@ def _():
     for name in ("raw", "files"):
         gone("Pod", NS, name)
         delete("PersistentVolumeClaim", NS, name)
-    # The releases of the tests before have attachments of another driver's name; ours has none.
+    # The releases of the earlier tests have attachments of another driver's name; ours has no attachments.
     try:
         until("no volume is left", lambda: not re.search(rf"(?<!\.){re.escape(DRIVER)}", run("users")))
     except Failed as failure:
@@ -459,8 +469,8 @@ def _():
 @row("every block of the page was run")
 def _():
     every = re.findall(r"^```sh$", PAGE, flags=re.M)
-    if DONE != set(BLOCKS) or len(every) != len(BLOCKS):
-        raise Failed(f"not run: {sorted(set(BLOCKS) - DONE)}; {len(every)} blocks, {len(BLOCKS)} of them with a name of its own")
+    if DONE != set(BLOCKS) or len(every) != len(BLOCKS) or len(NAMES) != len(BLOCKS):
+        raise Failed(f"not run: {sorted(set(BLOCKS) - DONE)}; {len(every)} blocks, {len(BLOCKS)} of them with a name of its own, {len(NAMES)} names")
     return f"{len(BLOCKS)} blocks"
 
 
@@ -468,7 +478,7 @@ def main():
     os.mkdir(f"{HOME}/bin")
     for name in ("kubectl", "helm"):
         with open(f"{HOME}/bin/{name}", "w", encoding="utf-8") as out:
-            out.write(f'#!/bin/sh\nHOME={HOME} exec {kube.BUILD}/kube/bin/{name} --kubeconfig={DIR}/admin.kubeconfig "$@"\n')
+            out.write(f'#!/bin/sh\nHOME={HOME} exec {kube.BIN}/{name} --kubeconfig={DIR}/admin.kubeconfig "$@"\n')
         os.chmod(f"{HOME}/bin/{name}", 0o755)
     os.symlink(f"{ROOT}/manifests", f"{HOME}/manifests")
     begin_dpf()

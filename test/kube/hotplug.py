@@ -28,7 +28,7 @@ def detached(volume):
 
 @scenario("hot-plugged NVMe: data outlive the pod; the next one finds them on another function, which comes late")
 def _(ns):
-    for name, block in (("files", False), ("raw", True)): # one after the other, so that it is known who has the first slot
+    for name, block in (("files", False), ("raw", True)): # one after the other, so that the owner of the first slot is known
         create(claim(name, CLASS, block=block), ns)
         create(pod(name, name, block=block), ns)
         running(ns, name)
@@ -42,8 +42,8 @@ def _(ns):
     end(ns, "files", "raw")
     for volume in volumes.values():
         detached(volume)
-    # In the other order, so that each gets the slot of the other; the address is 00:00.0 first, and what is there appears
-    # later still.
+    # In the other order, so that each gets the slot of the other; the address is 00:00.0 first, and the function appears even
+    # later.
     fault(dpf="pci-zero-first", name=".*", ms=2000)
     fault(dpf="device-late", name=".*", ms=4000)
     for name, block in (("raw", True), ("files", False)):
@@ -93,9 +93,9 @@ def _(ns):
     volumes = [volume_of(ns, name) for name in ("files", "raw")]
     for volume in volumes:
         sim("POST", "/sim/unplug", {"volume": volume})
-    # Nobody else gets what is dead, and is told why.
+    # No other pod gets the dead device, and its error says why.
     create(pod("beside", "files"), ns)
-    print("      ", event_with(ns, "beside", "gone", 60)[:300])
+    print("      ", event_with(ns, "beside", "no longer exists", 60)[:300])
     end(ns, "files", "raw", "beside")
     until("nothing is mounted any more", lambda: not mounts(), 60)
     for volume in volumes:
@@ -122,7 +122,7 @@ def _(ns):
     until("it is attached", lambda: address_of(volume))
     sim("POST", "/sim/unplug", {"volume": volume})
     heal()
-    time.sleep(4)  # the driver waits for it meanwhile; kubelet would tell of it only after two minutes
+    time.sleep(4)  # the driver waits for it during this time; kubelet would report it only after two minutes
     if get("Pod", ns, "moved")["status"]["phase"] != "Pending":
         raise Failed("the pod does not wait")
     sim("POST", "/sim/plug", {"volume": volume, "slot": 1})

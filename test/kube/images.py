@@ -18,7 +18,7 @@ IMAGES = {"docker.io/local/pause:1": ["/bin/sleep", "infinity"], "docker.io/loca
 
 
 def libraries(program):
-    """What a program of this machine is linked with: (path in the image, file)."""
+    """The libraries of a program of this machine: (path in the image, file)."""
     linked = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
     return [(path.lstrip("/"), os.path.realpath(path)) for path in re.findall(r"(/\S+) \(0x", linked)]
 

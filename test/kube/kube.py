@@ -1,6 +1,7 @@
 """How scenarios use the cluster of cluster.sh: its API by HTTPS, its pods by kubectl, snap-sim's switches, its
 processes. Standard library only. Runs inside the cluster's network namespace."""
 import contextlib
+import functools
 import http.client
 import json
 import os
@@ -17,6 +18,7 @@ NAME = os.environ.get("CLUSTER_NAME", "snap-csi-cluster")
 DIR = os.environ.get("CLUSTER_DIR", f"/var/tmp/{NAME}")
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 FLAVOUR = os.environ.get("FLAVOUR", "release")
+BIN = os.environ.get("KUBE_BIN", f"{BUILD}/kube/bin")
 DPF = "dpf-operator-system"
 DRIVER = "csi.snap.nvidia.com"
 NODE = "n1"
@@ -39,6 +41,7 @@ KINDS = {
     "VolumeAttachment": ("/apis/storage.k8s.io/v1", "volumeattachments", False),
     "Role": ("/apis/rbac.authorization.k8s.io/v1", "roles", True),
     "ClusterRole": ("/apis/rbac.authorization.k8s.io/v1", "clusterroles", False),
+    "DPUNode": ("/apis/provisioning.dpu.nvidia.com/v1alpha1", "dpunodes", True),
     "DPUStoragePolicy": ("/apis/storage.dpu.nvidia.com/v1alpha1", "dpustoragepolicies", True),
     "DPUVolume": ("/apis/storage.dpu.nvidia.com/v1alpha1", "dpuvolumes", True),
     "DPUVolumeAttachment": ("/apis/storage.dpu.nvidia.com/v1alpha1", "dpuvolumeattachments", True),
@@ -51,7 +54,7 @@ class Api:
         self.tls.load_cert_chain(f"{DIR}/pki/admin.crt", f"{DIR}/pki/admin.key")
 
     def call(self, method, path, body=None, content="application/json"):
-        """Returns (status, object); retries while the API server is away."""
+        """Returns (status, object); retries while the API server is unreachable."""
         end = time.monotonic() + 60
         while True:
             connection = http.client.HTTPSConnection("127.0.0.1", 6443, context=self.tls, timeout=30)
@@ -70,6 +73,12 @@ class Api:
 
 
 api = Api()
+
+
+@functools.cache
+def minor():
+    """Of Kubernetes: 37 for 1.37.2."""
+    return int(re.match(r"\d+", api.call("GET", "/version")[1]["minor"])[0])
 
 
 def path_of(kind, namespace=None, name=None):
@@ -165,13 +174,13 @@ def event_with(namespace, name, text, seconds=60):
 
 
 def kubectl(*arguments):
-    return subprocess.run([f"{BUILD}/kube/bin/kubectl", f"--kubeconfig={DIR}/admin.kubeconfig", *arguments],
+    return subprocess.run([f"{BIN}/kubectl", f"--kubeconfig={DIR}/admin.kubeconfig", *arguments],
                           capture_output=True, text=True, timeout=120, check=False)
 
 
 def apply(text, *arguments):
     """kubectl apply of a YAML text."""
-    done = subprocess.run([f"{BUILD}/kube/bin/kubectl", f"--kubeconfig={DIR}/admin.kubeconfig", "apply", "-f", "-", *arguments],
+    done = subprocess.run([f"{BIN}/kubectl", f"--kubeconfig={DIR}/admin.kubeconfig", "apply", "-f", "-", *arguments],
                           input=text, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode:
         raise Failed(f"kubectl apply: {done.stderr}")

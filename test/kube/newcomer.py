@@ -1,6 +1,6 @@
-"""The newcomer's story: the chart, in a cluster where nothing is of the driver, to a pod with a volume, through an upgrade
-and its way back, and back to nothing. What is in the cluster before and after is the same. With UPDATE_DOCS=1 it writes the
-transcript of docs/chart.md."""
+"""The newcomer's way: the chart, from a cluster without any object of the driver to a pod with a volume, through an upgrade
+and a rollback, and an uninstallation. The cluster has the same objects before and after. With UPDATE_DOCS=1 it writes the
+transcript of docs/install/helm.md. It also runs the commands of docs/getting-started.md, from the first pod to the repair."""
 import contextlib
 import os
 import re
@@ -8,10 +8,9 @@ import subprocess
 
 import images
 import page
-from kube import BUILD, DIR, DPF, NODE, ROOT, Failed, find, until
+from kube import BIN, BUILD, DIR, DPF, NODE, ROOT, Failed, find, until
 from scenario import scenario
 
-BIN = f"{BUILD}/kube/bin"
 WORK = f"{DIR}/newcomer"
 # What an installation could leave anywhere. Events go by themselves.
 KINDS = ("all,crd,csidriver,storageclass,pv,pvc,volumeattachment,priorityclass,clusterrole,clusterrolebinding,role,rolebinding,serviceaccount,"
@@ -112,7 +111,7 @@ def story(shell):
 
 
 def write(lines):
-    path = f"{ROOT}/docs/chart.md"
+    path = f"{ROOT}/docs/install/helm.md"
     with open(path, encoding="utf-8") as file:
         text = file.read()
     body = "\n".join(lines).strip("\n")
@@ -133,7 +132,7 @@ def _(ns):
     try:
         shell.run("kubectl delete lease -n dpf-operator-system --all", shown=False)
         prepare()
-        # Those of the scenarios before would be there at the beginning, and not at the end.
+        # Objects of the earlier scenarios would exist at the beginning, and not at the end.
         until("the namespaces that are being deleted are gone", lambda: not [n for n in find("Namespace") if "deletionTimestamp" in n["metadata"]], 300)
         story(shell)
     finally:
@@ -144,3 +143,21 @@ def _(ns):
             file.write("\n".join(shell.lines))
     if os.environ.get("UPDATE_DOCS"):
         write(shell.lines)
+
+
+@scenario("getting started: a pod with a volume, data that outlive it, a claim that is broken and repaired")
+def _(ns):
+    with open(f"{ROOT}/docs/getting-started.md", encoding="utf-8") as file:
+        text = file.read()
+    parts = re.findall(r"(?s)^### ([^\n]+)\n(.*?)(?=^##)", text, flags=re.M)
+    blocks = {title: "".join(re.findall(r"(?s)^```sh\n(.*?)^```$", body, flags=re.M)) for title, body in parts}
+    shell = Shell(ns)
+    try:
+        said = {title: shell.run(f"cd {ROOT} && set -e\n{blocks[title]}", shown=False)
+                for title in ("A pod with a volume", "The data outlives the pod", "Break it", "Repair it")}
+        if len(re.findall(r"UTC \d{4}$", said["The data outlives the pod"], flags=re.M)) != 2 or "Pending" not in said["Break it"]:
+            raise Failed(str(said))
+    finally:
+        with contextlib.suppress(Failed):
+            shell.run(f"cd {ROOT} && " + blocks["Stop"].replace("make cluster-down", "kubectl delete storageclass gold && "
+                      f"kubectl delete dpustoragepolicy gold-policy -n {DPF}").replace("\n", "; "), shown=False)

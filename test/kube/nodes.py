@@ -25,7 +25,7 @@ def ready(name, status):
 def second_node():
     create({"kind": "Node", "metadata": {
         "name": SECOND, "labels": {"kubernetes.io/hostname": SECOND, "kubernetes.io/os": "linux"},
-        # What kubelet writes; without it nobody attaches anything to the node.
+        # As kubelet writes it; without it nothing is attached to the node.
         "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"}}})
     ready(SECOND, "True")
     until("the second node is Ready and has no taint", lambda: not get("Node", None, SECOND)["spec"].get("taints"))
@@ -57,24 +57,38 @@ def _(ns):
         apply_manifest("manifests/base", "CSIDriver")
 
 
-@scenario("a node that DPF does not know: the pod's events name the DPUNode that is missing")
-def _(ns):
+def refused(ns, name, text):
+    """A pod of the second node waits; its events have the text, and nothing was made at DPF."""
     second_node()
     try:
         create({"kind": "CSINode", "metadata": {"name": SECOND}, "spec": {"drivers": [{"name": DRIVER, "nodeID": SECOND}]}})
-        create(claim("lost", "snap-nvme-now"), ns)
-        wanted = pod("lost", "lost")
+        create(claim(name, "snap-nvme-now"), ns)
+        wanted = pod(name, name)
         wanted["spec"]["nodeName"] = SECOND
         create(wanted, ns)
-        print("      ", event_with(ns, "lost", "there is no DPUNode", 90)[:300])
+        print("      ", event_with(ns, name, text, 90)[:300])
         if find("DPUVolumeAttachment", DPF):
             raise Failed("there is a DPUVolumeAttachment all the same")
-        delete("Pod", ns, "lost", grace=0)
+        delete("Pod", ns, name, grace=0)
         until("nothing asks for an attachment any more", lambda: not find("VolumeAttachment"))
     finally:
-        delete("Pod", ns, "lost", grace=0)
+        delete("Pod", ns, name, grace=0)
         delete("CSINode", None, SECOND)
         delete("Node", None, SECOND)
+
+
+@scenario("a node that DPF does not know: the pod's events name the DPUNode that is missing")
+def _(ns):
+    refused(ns, "lost", "there is no DPUNode")
+
+
+@scenario("a DPUNode without a DPU: the pod's events say so, and nothing is attached that DPF could not detach")
+def _(ns):
+    create({"kind": "DPUNode", "metadata": {"name": SECOND}}, DPF)
+    try:
+        refused(ns, "bare", "has no DPU")
+    finally:
+        delete("DPUNode", DPF, SECOND)
 
 
 @scenario("the DPU has no function and no slot left: the next pod waits, its events say why, and it runs when one is free")

@@ -1,11 +1,11 @@
-"""docs/kubernetes-life.md: what kubectl showed while the scenarios ran, with what is different each time made equal."""
+"""docs/use/kubernetes-life.md: what kubectl showed while the scenarios ran, with what is different each time made equal."""
 import re
 
 from kube import NAME, ROOT, kubectl
 
 HEAD = """# A claim's life in Kubernetes
 
-What a user sees, on Kubernetes 1.36 with the driver and sidecars of manifests/base: written by
+This page shows what a user sees, on Kubernetes 1.36 with the driver and sidecars of manifests/base: written by
 `make image-test && UPDATE_DOCS=1 make e2e-kube-pods`. Ages, addresses and the random parts of names are made equal.
 """
 sections = []
@@ -63,11 +63,11 @@ def show_events(title, command, kind, namespace, name):
 
 
 def write():
-    with open(f"{ROOT}/docs/kubernetes-life.md", "w", encoding="utf-8") as page:
+    with open(f"{ROOT}/docs/use/kubernetes-life.md", "w", encoding="utf-8") as page:
         page.write(HEAD)
         for title, command, text in sections:
             if title:
                 page.write(f"\n## {title}\n")
             page.write(f"\n    $ {command}\n")
             page.writelines(f"    {line}".rstrip() + "\n" for line in text.splitlines())
-    print("written: docs/kubernetes-life.md")
+    print("written: docs/use/kubernetes-life.md")

@@ -1,13 +1,13 @@
-"""Scenarios of where pods go (docs/topology.md): to nodes with functions alone, and to a new node when it has the driver."""
+"""Scenarios of pod placement (docs/operate/topology.md): only on nodes with functions, and on a new node when it has the driver."""
 import contextlib
 import hashlib
+import json
 import os
 import re
 import subprocess
-import textwrap
 
 from expect import Failed, until
-from kube import (BUILD, DIR, DPF, DRIVER, FLAVOUR, NODE, ROOT, apply, bound, claim, cluster, create, delete, driver_with, event_with, events, find,
+from kube import (BIN, BUILD, DIR, DPF, DRIVER, FLAVOUR, NODE, ROOT, apply, bound, claim, cluster, create, delete, driver_with, event_with, events, find,
                   get, gone, kubectl, mounts, patch, pod, pod_spec, rollout, running, second_node, volume_of)
 from nodes import PREFER_SECOND, SECOND, node_of
 from nodes import second_node as node_without_driver
@@ -122,7 +122,7 @@ def registered(node):
 
 @contextlib.contextmanager
 def controller_alone():
-    """What is started meanwhile has not the controller's argument."""
+    """A controller that starts during this time does not have the controller's argument."""
     argument = os.environ.pop("DRIVER_ARGUMENT")
     try:
         yield
@@ -151,7 +151,7 @@ def _(ns):
                 done = kubectl(f"--as={ACCOUNT}", *change)
                 if "the account of snap-csi may" not in done.stderr:  # an unsuccessful cordon exits with 0
                     raise Failed(f"the driver's account may {change}: {done.stdout}{done.stderr}")
-            # Somebody puts it on again while the driver is away, which kubelet hears of.
+            # Another client adds it again while the driver is not running; kubelet sees it.
             delete("Pod", ns, "early")
             gone("Pod", ns, "early")
             cluster("stop", "driver2")
@@ -181,7 +181,7 @@ def _(ns):
         create(pod(name, name, block=name == "lives"), ns)
     for name in ("ends", "lives"):
         running(ns, name)
-    # As in an update; also with a view of control groups of its own, as a container has it.
+    # As during an update; the second time with a private view of control groups, as in a container.
     for around in ((), ("unshare", "--cgroup")):
         if hook(60, *around) != (0, ""):
             raise Failed(f"it waits for pods that live: {hook(1, *around)}")
@@ -206,17 +206,16 @@ def _(ns):
 
 @contextlib.contextmanager
 def hooked_node():
-    """The node's pods with the patch of manifests/components/pre-stop, for this cluster's kubelet. A longer time than there: the
-    rarer kubelet tries again what was refused, the longer has the machine been busy."""
-    with open(f"{ROOT}/manifests/components/pre-stop/kustomization.yaml", encoding="utf-8") as file:
-        text = textwrap.dedent(file.read().split("patch: |\n")[1])
-    for was, now in (("--pre-stop=30s", f"--pre-stop=90s, --kubelet-dir={DIR}/kubelet"), ("value: 60", "value: 120")):
-        if text.count(was) != 1:
-            raise Failed(f"the component has no {was}")
-        text = text.replace(was, now)
-    done = kubectl("patch", "-n", DPF, "daemonset", "snap-csi-node", "--type=json", "-p", text)
+    """The node's pods with the hook of manifests/base for this cluster's kubelet. A longer time than there: the rarer kubelet tries
+    again what was refused, the longer has the machine been busy."""
+    pod_path = "/spec/template/spec"
+    hook_path = f"{pod_path}/containers/0/lifecycle/preStop/exec/command"
+    patches = [{"op": "test", "path": hook_path, "value": ["/snap-csi-plugin", "--pre-stop=30s"]},
+               {"op": "replace", "path": hook_path, "value": ["/snap-csi-plugin", "--pre-stop=90s", f"--kubelet-dir={DIR}/kubelet"]},
+               {"op": "replace", "path": f"{pod_path}/terminationGracePeriodSeconds", "value": 120}]
+    done = kubectl("patch", "-n", DPF, "daemonset", "snap-csi-node", "--type=json", "-p", json.dumps(patches))
     if done.returncode:
-        raise Failed(f"the component's patch: {done.stderr}")
+        raise Failed(f"the hook of manifests/base: {done.stderr}")
     try:
         rollout("daemonset/snap-csi-node")
         yield
@@ -244,7 +243,7 @@ def hook_runs():
 
 
 def must_not_fail(name):
-    """kubelet tells of a hook that cannot be run, fails, or takes too long."""
+    """kubelet reports a hook that cannot be run, fails, or takes too long."""
     told = [e for e in events(DPF, name) if e.startswith("FailedPreStopHook")]
     if told:
         raise Failed(f"the hook of {name}: {told}")
@@ -261,7 +260,7 @@ def _(ns):
         volume = volume_of(ns, "ends")
         staged = f"{DIR}/kubelet/plugins/kubernetes.io/csi/{DRIVER}/{hashlib.sha256(volume.encode()).hexdigest()}/globalmount"
         first = node_pod()
-        with subprocess.Popen([f"{BUILD}/kube/bin/kubectl", f"--kubeconfig={DIR}/admin.kubeconfig", "logs", "-f", "-n", DPF, first],
+        with subprocess.Popen([f"{BIN}/kubectl", f"--kubeconfig={DIR}/admin.kubeconfig", "logs", "-f", "-n", DPF, first],
                               stdout=subprocess.PIPE, text=True) as log:
             try:
                 with open(f"{staged}/held", "w", encoding="ascii"):  # nobody unstages it

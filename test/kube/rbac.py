@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 
-from kube import (BUILD, DIR, DPF, DRIVER, FLAVOUR, NODE, Failed, allowed, delete, fault, find, get, heal, patch,
+from kube import (BUILD, DIR, DPF, DRIVER, FLAVOUR, NODE, Failed, allowed, create, delete, fault, find, get, heal, patch,
                   until)
 
 OWN, SIDECARS = "snap-csi-controller", "snap-csi-sidecars"
@@ -27,13 +27,17 @@ NEEDED = {
     (STORAGE, "dpuvolumeattachments", "watch"): ("ControllerPublishVolume",),
     (STORAGE, "dpuvolumeattachments", "get"): ("ControllerPublishVolume",),
     (STORAGE, "dpuvolumeattachments", "delete"): ("ControllerUnpublishVolume",),
+    ("", "events", "list"): None,  # the text of a time-out says that the right is missing
     ("provisioning.dpu.nvidia.com", "dpunodes", "get"): None,  # asks for the Node then
+    ("provisioning.dpu.nvidia.com", "dpus", "list"): None,  # attaches to a node without a DPU, too
     ("storage.k8s.io", "csinodes", "get"): None,  # the DPU itself refuses what is too much
     ("", "nodes", "get"): None,  # asked for only where DPUNodes cannot be read
+    ("", "events", "create"): None,  # the Event is dropped; of the driver's own account only refusals need it
+    ("", "persistentvolumes", "get"): None,  # the same, for an Event about a volume
 }
 
-# What DPF does not do meanwhile. A call that waits reads its object once, right after it was made. Where DPF was quicker than
-# that read, the call has all it needs, and rightly succeeds without a watch.
+# DPF does not act during this time. A waiting call reads its object once, right after its creation. If DPF was quicker than
+# that read, the call has all it needs, and correctly succeeds without a watch.
 NEVER = {
     (STORAGE, "dpuvolumes", "watch"): "volume-never-bound",
     (STORAGE, "dpuvolumeattachments", "watch"): "attachment-never-ready",
@@ -95,9 +99,10 @@ def rights():
 def without(*missing):
     """The account without these rights, which come back afterwards."""
     saved = {}
-    for kind, namespace in (("Role", DPF), ("ClusterRole", None)):
-        before = get(kind, namespace, OWN)["rules"]
-        saved[kind, namespace] = before
+    # The sidecars have the same account, and some of the driver's rights by roles of their own.
+    for name, kind, namespace in ((name, *role) for name in (OWN, SIDECARS) for role in (("Role", DPF), ("ClusterRole", None))):
+        before = get(kind, namespace, name)["rules"]
+        saved[name, kind, namespace] = before
         after = []
         for rule in before:
             for group in rule["apiGroups"]:
@@ -105,14 +110,14 @@ def without(*missing):
                     verbs = [v for v in rule["verbs"] if (group, resource, v) not in missing]
                     if verbs:
                         after.append({"apiGroups": [group], "resources": [resource], "verbs": verbs})
-        patch(kind, namespace, OWN, {"rules": after})
+        patch(kind, namespace, name, {"rules": after})
     try:
         for right in missing:
             until(f"{right} is taken away", lambda right=right: not allowed(ACCOUNT, *right))
         yield
     finally:
-        for (kind, namespace), before in saved.items():
-            patch(kind, namespace, OWN, {"rules": before})
+        for (name, kind, namespace), before in saved.items():
+            patch(kind, namespace, name, {"rules": before})
         for right in missing:
             until(f"{right} is back", lambda right=right: allowed(ACCOUNT, *right))
 
@@ -138,17 +143,20 @@ def controller():
         driver.wait(20)
 
 
+CREATE = {"name": "pvc-rights", "capacity_range": {"required_bytes": 1 << 20}, "parameters": {"policy": "example-policy"},
+          "volume_capabilities": [{"access_mode": {"mode": "SINGLE_NODE_WRITER"}, "block": {}}]}
+
+
 def life(call):
     """Creates, attaches twice, detaches, deletes a volume: (the call that fails, its error), or None when none does."""
-    capability = {"access_mode": {"mode": "SINGLE_NODE_WRITER"}, "block": {}}
-    created, error = call("CreateVolume", {"name": "pvc-rights", "capacity_range": {"required_bytes": 1 << 20},
-                                           "volume_capabilities": [capability], "parameters": {"policy": "example-policy"}})
+    capability = CREATE["volume_capabilities"][0]
+    created, error = call("CreateVolume", CREATE)
     if error:
         return "CreateVolume", error
     volume = {"volume_id": "pvc-rights"}
     attach = (CALLS[1], {**volume, "node_id": NODE, "volume_capability": capability,
                          "volume_context": created["volume"].get("volume_context", {})})
-    # The second time the attachment is there, and is read.
+    # The second time the attachment exists, and is read.
     for method, request in (attach, attach, (CALLS[2], {**volume, "node_id": NODE}), (CALLS[3], volume)):
         error = call(method, request)[1]
         if error:
@@ -183,6 +191,20 @@ def one(right):
         raise Failed(f"with {' '.join(right)} again: {failed}")
 
 
+def orphan():
+    """Attaches a volume that has an attachment to another node. It is refused, and for the Event the driver reads the PersistentVolume."""
+    with controller() as call:
+        if error := call("CreateVolume", CREATE)[1]:
+            raise Failed(error)
+        create({"apiVersion": f"{STORAGE}/v1alpha1", "kind": "DPUVolumeAttachment", "metadata": {"name": "elsewhere-pvc-rights"},
+                "spec": {"dpuVolumeName": "pvc-rights", "dpuNodeName": "elsewhere", "functionType": "vf", "hotplugFunction": False}}, DPF)
+        error = call("ControllerPublishVolume", {"volume_id": "pvc-rights", "node_id": NODE,
+                                                 "volume_capability": CREATE["volume_capabilities"][0]})[1] or "it is attached"
+        if "is attached to node elsewhere" not in error:
+            raise Failed(f"a volume with an attachment to another node: {error}")
+        until("the driver reads the PersistentVolume", lambda: ("", "persistentvolumes", "get") in asked()[0])
+
+
 def one_less():
     own = granted(OWN)
     if own != set(NEEDED):
@@ -194,6 +216,7 @@ def one_less():
                 one(right)
             except Failed as failure:
                 wrong.append(str(failure))
+        orphan()
         if wrong:
             raise Failed("\n      ".join(wrong))
     finally:

@@ -9,23 +9,26 @@ from scenario import scenario
 
 @scenario("DPF refuses (vendor full): our text is in the claim's events, and it heals")
 def _(ns):
-    fault(dpf="volume-failure", name=".*", text="vendor full: 0 of 12 TiB left")
-    create(claim("full", "snap-nvme-now"), ns)
-    print("      ", event_with(ns, "full", "vendor full: 0 of 12 TiB left", 150)[:400])
-    page.show_events("DPF refuses a volume", "kubectl describe pvc full", "pvc", ns, "full")
-    heal()
-    bound(ns, "full", 150)
+    with driver_with("--wait-timeout=3s"):
+        fault(dpf="volume-failure", name=".*")
+        create(claim("full", "snap-nvme-now"), ns)
+        print("      ", event_with(ns, "full", "ResourceExhausted desc = no space left on lvstore", 60)[:600])
+        page.show_events("The vendor is full (the driver waits 110 s, here 3 s)", "kubectl describe pvc full", "pvc", ns, "full")
+        heal()
+        bound(ns, "full", 150)
 
 
 @scenario("the DPU refuses to attach: our text is in the pod's events, and it heals")
 def _(ns):
-    fault(dpf="attachment-failure", name=".*", text="no NVMe controller left on the DPU")
-    create(claim("refused"), ns)
-    create(pod("refused", "refused"), ns)
-    print("      ", event_with(ns, "refused", "no NVMe controller left on the DPU", 150)[:400])
-    page.show_events("The DPU refuses to attach", "kubectl describe pod refused", "pod", ns, "refused")
-    heal()
-    running(ns, "refused", 150)
+    with driver_with("--wait-timeout=3s"):
+        fault(dpf="attachment-failure", name=".*", text="no NVMe controller left on the DPU")
+        create(claim("refused"), ns)
+        create(pod("refused", "refused"), ns)
+        print("      ", event_with(ns, "refused", "no NVMe controller left on the DPU", 60)[:400])
+        page.show_events("The DPU refuses to attach (the driver waits 110 s, here 3 s)", "kubectl describe pod refused", "pod", ns,
+                         "refused")
+        heal()
+        running(ns, "refused", 150)
 
 
 @scenario("a slow DPU: claim and pod wait for it, with one volume and one attachment")
@@ -34,7 +37,7 @@ def _(ns):
     create(claim("slow"), ns)
     create(pod("slow", "slow"), ns)
     volume = until("there is a DPUVolume", lambda: find("DPUVolume", DPF))[0]["metadata"]["uid"]
-    time.sleep(5)  # nothing to be seen meanwhile: it is the time for which the DPU does nothing
+    time.sleep(5)  # nothing is visible during this time, in which the DPU does nothing
     heal()
     fault(dpf="attachment-never-ready", name=".*", text="the DPU is busy")
     bound(ns, "slow")

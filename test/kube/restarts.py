@@ -88,7 +88,7 @@ WRITER = 'i=0; while :; do i=$((i+1)); echo $i >>/data/log; sync; sleep 0.1; don
 
 
 def lines_of(ns, name):
-    """What the writer has written: 1, 2, 3, ... without a gap; how many."""
+    """The numbers that the writer has written: 1, 2, 3, ... without a gap; their count."""
     numbers = shell(ns, name, "cat /data/log").split()
     if numbers != [str(i + 1) for i in range(len(numbers))]:
         raise Failed(f"the writer's file has {len(numbers)} lines, and not each number once")
@@ -96,7 +96,7 @@ def lines_of(ns, name):
 
 
 def under_load(ns, restart):
-    """A writer goes on and five claims are served while restart() replaces driver and sidecars."""
+    """A writer continues and five claims are served while restart() replaces driver and sidecars."""
     create(claim("log"), ns)
     create(pod("log", "log", script=WRITER), ns)
     running(ns, "log")
@@ -190,7 +190,7 @@ def _(ns):
         create(pod(name, name), ns)
     for name in ("lost", "used"):
         running(ns, name)
-    # No pod has mounted the first one any more: snap-sim attaches a volume anew only when its last device is free.
+    # No pod has the first one mounted any more: snap-sim attaches a volume again only when its last device is free.
     delete("Pod", ns, "lost")
     until("it is detached", lambda: len(find("VolumeAttachment")) == 1 and len(attached()) == 1)
     volume = bound(ns, "lost")
@@ -202,7 +202,7 @@ def _(ns):
         delete("DPUVolumeAttachment", DPF, next(a["metadata"]["name"] for a in find("DPUVolumeAttachment", DPF)
                                                 if a["spec"]["dpuVolumeName"] == handle))
         until("it is attached again", lambda: attached().get(handle, first[handle]) != first[handle], 60)
-        # The lists that follow agree with Kubernetes: nothing is asked for any more.
+        # The following lists agree with Kubernetes: nothing more is requested.
         time.sleep(3)
         before = repairs()
         time.sleep(5)

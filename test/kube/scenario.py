@@ -1,19 +1,21 @@
 """The list of scenarios, in the order in which their files are read by e2e.py."""
-from kube import PODS
+from kube import PODS, minor
 
 SCENARIOS = []  # (title, function of the namespace)
-ONLY_HERE = []  # titles of those that run in this form alone
-SKIPPED = []    # titles that make no sense with the driver where it runs
+ONLY_HERE = []  # titles of those that run only in this form
+SKIPPED = []    # (title, why not in this form)
 
 
-def scenario(title, where="both"):
-    """where: "both", "processes" or "pods", as the driver runs."""
+def scenario(title, where="both", since=0):
+    """where: "both", "processes" or "pods", as the driver runs. since: the minor version of Kubernetes that has the field."""
     def add(function):
-        if where in ("both", "pods" if PODS else "processes"):
+        if since and minor() < since:
+            SKIPPED.append((title, f"needs Kubernetes 1.{since}"))
+        elif where in ("both", "pods" if PODS else "processes"):
             SCENARIOS.append((title, function))
             if where != "both":
                 ONLY_HERE.append(title)
         else:
-            SKIPPED.append(title)
+            SKIPPED.append((title, f"not with the driver in {'pods' if PODS else 'processes'}"))
         return function
     return add

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2015,SC2154 # as in cluster.sh, whose variables these are
-# The second node of cluster.sh: containerd and kubelet with folders, addresses and a cgroup of their own, and the driver's
-# node as a process, also where the first node's is a pod. It has no label of DPF's, so that the DaemonSet leaves it alone.
-# SECOND_TAINTS: a list of taints (YAML) with which kubelet makes its Node; SECOND_LATE=1: the driver is not started.
+# The second node of cluster.sh: containerd and kubelet with their own folders, addresses and cgroup, and the driver's node as
+# a process, even if the first node's is a pod. It does not have DPF's label, so that the DaemonSet ignores it. SECOND_TAINTS:
+# a list of taints (YAML) with which kubelet creates its Node; SECOND_LATE=1: the driver is not started.
 SECOND_ADDRESS=198.51.100.2
 SECOND_HOME=$DIR/$SECOND
 SECOND_KUBELET=$SECOND_HOME/kubelet
@@ -17,8 +17,13 @@ start_driver2() {
 
 start_kubelet2() { kubelet kubelet2 "$SECOND_HOME" "$SECOND" "$SECOND_ADDRESS" "$SECOND_KUBELET"; }
 
+# The DPUNode and its DPU.
 second_dpu() {
-	printf '%s\n' 'apiVersion: provisioning.dpu.nvidia.com/v1alpha1' 'kind: DPUNode' "metadata: {name: $SECOND, namespace: $NAMESPACE}"
+	printf '%s\n' 'apiVersion: provisioning.dpu.nvidia.com/v1alpha1' 'kind: DPUNode' "metadata: {name: $SECOND, namespace: $NAMESPACE}" --- \
+		'apiVersion: provisioning.dpu.nvidia.com/v1alpha1' 'kind: DPU' \
+		"metadata: {name: $SECOND-0000-26-00, namespace: $NAMESPACE, labels: {provisioning.dpu.nvidia.com/dpunode-name: $SECOND}}" \
+		"spec: {dpuNodeName: $SECOND, dpuDeviceName: '0000-26-00', serialNumber: MT2329, bfb: bf-bundle, dpuFlavor: flavor," \
+		"       cluster: {name: dpu-cplane-tenant1, namespace: $NAMESPACE}}"
 }
 
 second_registered() {
@@ -33,7 +38,7 @@ second_up() {
 	configure_node "$SECOND_HOME" "$SECOND" "$SECOND_ADDRESS" 10.244.1.0/24 "$SECOND_KUBELET" "$CGROUP/$SECOND"
 	run containerd2 containerd --config "$SECOND_HOME/containerd.toml"
 	import_images containerd2 "$SECOND_HOME"
-	second_dpu | kubectl apply -f - >/dev/null || die "the DPUNode $SECOND is refused"
+	second_dpu | kubectl apply -f - >/dev/null || die "the DPUNode or DPU of $SECOND is refused"
 	[ -z "${SECOND_TAINTS:-}" ] || echo "registerWithTaints: $SECOND_TAINTS" >>"$SECOND_HOME/kubelet.yaml"
 	start_kubelet2
 	[ -n "${SECOND_LATE:-}" ] || start_driver2

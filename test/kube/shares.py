@@ -1,4 +1,4 @@
-"""Scenarios of virtio-fs: directories that the DPU shares, alone and beside volumes on NVMe functions."""
+"""Scenarios of virtio-fs: directories that the DPU shares, without and next to volumes on NVMe functions."""
 from hotplug import address_of, detached, end
 from kube import (DPF, DRIVER, NODE, ROOT, Failed, apply, claim, create, delete, event_with, find, get, gone, kubectl, mounts, pod,
                   pod_spec, running, second_node, shell, sim, until, volume_of)
@@ -131,7 +131,7 @@ def _(ns):
 
 
 def lost(ns, volume, *names):
-    """Nobody serves the volume any more; its pods go all the same, and leave nothing."""
+    """The volume is no longer served; its pods end anyway, and leave nothing."""
     shell(ns, names[0], "cat /data/file", ok=False)
     end(ns, *names)
     until("nothing is mounted any more", lambda: not mounts(), 60)

@@ -283,7 +283,7 @@ def _(ns):
     os.makedirs(target)
     subprocess.run(["mount", "-t", "snapsim", context["nv-virtioFsTag"], target], check=True,
                    env={**os.environ, "SNAP_SIM_TAGS": f"{DIR}/sim/{NODE}/tags"})
-    for _ in range(2):  # kubelet may ask again
+    for _ in range(2):  # kubelet may retry
         call("NodeUnpublishVolume", {"volume_id": name, "target_path": target}, SHARES)
         call("NodeUnstageVolume", {"volume_id": name, "staging_target_path": staging}, SHARES)
     with open("/proc/self/mountinfo", encoding="utf-8") as lines:
@@ -314,8 +314,8 @@ def _(ns):
     if not asked or len(looks) not in (0, 2, 4) or looks != refused:
         raise Failed(f"{asked} requests, refused: {refused}")
     told = [line for part in PARTS for line in logs(part).splitlines() if "forbidden" in line or "not allowed" in line]
-    first = [line for line in told if line.startswith("I ") and "DPUNode objects are not read" in line]
-    again = [line for line in told if "get dpunodes" in line and "trying again in" in line]
+    first = [line for line in told if line.startswith("I ") and "DPUNode objects cannot be read" in line]
+    again = [line for line in told if "get dpunodes" in line and "retrying in" in line]
     if len(first) != bool(looks) or sorted(first + again) != sorted(told):
         raise Failed(f"the log says: {told}")
     return f"{asked} requests of the account; refused and told: {told or 'none'}"

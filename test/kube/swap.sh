@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Our image in the Go plugin's deployment (swap/*.yaml), once for each of its two modes, in a cluster of its own; then swap.py, and handbook.py:
-# the commands of docs/operations.md. Needs make image-test. KEEP_CLUSTER=1 leaves the cluster, SWAP_ONLY=handbook runs that alone.
+# Our image in the Go plugin's deployment (swap/*.yaml), once for each of its two modes, in its own cluster; then swap.py, and
+# handbook.py: the named commands of docs. Needs make image-test. KEEP_CLUSTER=1 keeps the cluster, SWAP_ONLY=handbook
+# runs only that part.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 export PYTHONPATH=$PWD/test/lib/py
 export CLUSTER_NAME=${CLUSTER_NAME:-snap-csi-swap}
+export CLUSTER_STATUS_UPDATE=${CLUSTER_STATUS_UPDATE-2s}
 export CLUSTER_DIR=${CLUSTER_DIR:-/var/tmp/$CLUSTER_NAME}
-BIN=${BUILD:-build}/kube/bin
+BIN=${KUBE_BIN:-${BUILD:-build}/kube/bin}
 KUBELET_DIR=$CLUSTER_DIR/kubelet
 host=$CLUSTER_DIR/sim/n1
 finish() {
@@ -45,12 +47,12 @@ images || die 'no images; run make image-test'
 for what in attacher provisioner driver; do
 	test/kube/cluster.sh stop "$what"
 done
-# Removes the objects of manifests/, so that only the Go plugin's objects are there.
+# Removes the objects of manifests/, so that only the Go plugin's objects exist.
 kubectl kustomize manifests/base | python3 test/kube/only.py CSIDriver ServiceAccount Role RoleBinding ClusterRole ClusterRoleBinding |
 	kubectl delete -f - >/dev/null || die 'manifests/base is not gone'
 # The simulated host's /dev lacks it.
 [ -e "$host/dev/null" ] || mknod -m 666 "$host/dev/null" c 1 3 || die 'no /dev/null'
-# The Go plugin serves one kind of volume; who has both installs it twice, under two names.
+# The Go plugin serves one kind of volume; users with both kinds install it twice, under two names.
 deploy() { # RELEASE DRIVER MODE
 	local what
 	for what in csidriver rbac controller node; do

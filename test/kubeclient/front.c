@@ -76,9 +76,8 @@ static struct sockaddr_in loopback(int port)
 }
 
 /*
- * The port lies below those that the kernel hands out (ip_local_port_range starts at 32768 or
- * above) and each process searches a range of its own. So nobody else takes it before the server
- * binds it.
+ * The port is below the kernel's ephemeral range (ip_local_port_range starts at 32768 or above) and
+ * each process searches its own range. So no other process takes it before the server binds it.
  */
 int free_port(void)
 {
@@ -140,7 +139,7 @@ struct front peer_start(const char *dir, const char *cert)
 void front_stop(struct front *f)
 {
 	int64_t until = monotonic_ns() + READY_MS * INT64_C(1000000);
-	kill(-f->pid, SIGKILL); /* it has a worker process, which outlives it for a moment */
+	kill(-f->pid, SIGKILL); /* its worker process outlives it for a moment */
 	waitpid(f->pid, NULL, 0);
 	while (takes_connections(f->port) && monotonic_ns() < until)
 		usleep(2000);

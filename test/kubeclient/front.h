@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stands between the client and the scripted server in these tests: certificates, and
- * nghttpx, which ends TLS and HTTP/2. And a server of Go, whose HTTP/2 is an API server's.
+ * The servers between the client and the scripted server in these tests: certificates, and nghttpx,
+ * which terminates TLS and HTTP/2. Also a server in Go, with the HTTP/2 implementation of an API
+ * server.
  */
 #pragma once
 
@@ -11,9 +12,9 @@
 /* A shell command in a process group of its own; its output is dropped. */
 pid_t start_process(const char *command);
 void shell(const char *command); /* must succeed */
-/* Makes <dir>/<name>.pem and .key: a self-signed CA. */
+/* Creates <dir>/<name>.pem and .key: a self-signed CA. */
 void certificate_authority(const char *dir, const char *name);
-/* Makes <dir>/<name>.pem and .key, signed by <dir>/<ca>; subject_alt_name: "IP:127.0.0.1". */
+/* Creates <dir>/<name>.pem and .key, signed by <dir>/<ca>; subject_alt_name: "IP:127.0.0.1". */
 void certificate(const char *dir, const char *ca, const char *name, const char *subject_alt_name);
 
 struct front {
@@ -27,7 +28,7 @@ struct front {
  */
 struct front front_start(const char *dir, const char *cert, int port, int backend_port,
                          const char *options);
-/* The same for test/kubeclient/peer, which answers by itself. Its path is in $H2_PEER. */
+/* The same for test/kubeclient/peer, which answers on its own. Its path is in $H2_PEER. */
 struct front peer_start(const char *dir, const char *cert);
 void front_stop(struct front *f); /* at once; waits for the process */
 int free_port(void);

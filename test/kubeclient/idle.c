@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an idle client costs: the memory of a process before it has a client, and with an open watch
- * over TLS and HTTP/2. The scripted server runs in a child, so that only the client is counted.
+ * The cost of an idle client: the memory of a process before it has a client, and with an open
+ * watch over TLS and HTTP/2. The scripted server runs in a child, so that only the client is
+ * counted.
  */
 #include <signal.h>
 #include <stdio.h>

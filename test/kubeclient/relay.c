@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The relay: one thread, poll() over all sockets. It still reads a frozen connection, so that the
- * kernel acknowledges the peer's bytes, and drops what it read.
+ * kernel acknowledges the peer's bytes, and drops them.
  */
 #include "test/kubeclient/relay.h"
 
@@ -26,7 +26,10 @@ struct pair {
 
 struct relay {
 	pthread_t thread;
-	/* Guards what follows; the thread closes, so fds stay valid in poll(). */
+	/*
+	 * Guards the following fields; only the thread closes descriptors, so they stay valid in
+	 * poll().
+	 */
 	pthread_mutex_t lock;
 	int listener, port, target;
 	bool stop;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers of all sizes over HTTP/2 from a server as an API server is one, mostly beside a watch. An
- * answer stalls when libcurl has all of it and does not say so before something else comes over the
- * connection; here nothing else comes. Then the request ends at its deadline.
+ * Answers of all sizes over HTTP/2 from a server that behaves like an API server, usually together
+ * with a watch. An answer stalls when libcurl has received all of it and reports that only when
+ * other data arrive over the connection; here no other data arrive. Then the request ends at its
+ * deadline.
  */
 #include "http/http.h"
 
@@ -22,8 +23,8 @@
 #include "test/kubeclient/front.h"
 #include "test/lib/suite.h"
 
-#define STALLED_MS 8000 /* so long nothing takes here, on a slow machine either */
-#define BUFFER 16384    /* of libcurl, unless it is told another size */
+#define STALLED_MS 8000 /* no operation here takes so long, even on a slow machine */
+#define BUFFER 16384    /* of libcurl, unless another size is set */
 #define THREADS 8
 
 struct answers_world {
@@ -117,7 +118,9 @@ static void hold(void *arg)
 	usleep(10000);
 }
 
-/* Holds the engine up while the answer arrives: 2 ms after its start, the server answers at 5. */
+/*
+ * Blocks the engine while the answer arrives: 2 ms after its start; the server answers after 5 ms.
+ */
 static void *hold_later(void *arg)
 {
 	struct answers_world *w = arg;
@@ -132,9 +135,8 @@ static const struct {
 } whole_rows[] = { { "GET", 100 }, { "POST", 100 }, { "GET", 1 << 20 } };
 
 /*
- * The watch comes first in libcurl's list, so it reads what is for others. When an answer's last
- * bytes, which carry its end, do not fit into the buffer any more, libcurl has to see its end
- * later.
+ * The watch comes first in libcurl's list, so it reads data for the others. When an answer's last
+ * bytes, which carry its end, do not fit into the buffer, libcurl has to process its end later.
  */
 START_TEST(an_answer_of_any_size_ends_beside_a_watch)
 {
@@ -156,10 +158,10 @@ END_TEST
 
 /* ---- an answer in two pieces ---- */
 
-/* Holds the engine up before each of its rounds: five times 4 ms. */
+/* Blocks the engine before each of its rounds: five times 4 ms. */
 struct chain {
 	struct http *http;
-	atomic_int left; /* 0: nobody uses the chain any more */
+	atomic_int left; /* 0: the chain is no longer used */
 };
 
 static void hold_again(void *arg)
@@ -171,11 +173,11 @@ static void hold_again(void *arg)
 }
 
 /*
- * libcurl drops a timer that rings within the millisecond, if the same request had one in the round
- * before. So each of two rounds that follow each other, with a pause between them, finds a piece.
- * The request is sent in the second round; the fifth one finds the end, and nothing calls libcurl
- * again. (A watch would hide it most of the time: when that reads for the request, another timer is
- * set.)
+ * libcurl drops a timer that expires within the millisecond, if the same request had one in the
+ * previous round. So each of two consecutive rounds, with a pause between them, receives a piece.
+ * The request is sent in the second round; the fifth one receives the end, and nothing calls
+ * libcurl again. (A watch would usually hide the fault: when it reads for the request, another
+ * timer is set.)
  */
 START_TEST(an_answer_ends_when_libcurl_forgets_to_look_for_its_end)
 {
@@ -223,7 +225,7 @@ static unsigned long engine_sleeps(void)
 	return n;
 }
 
-/* Calling libcurl once more behind what came must not become calling it for ever. */
+/* Calling libcurl again after an event must not become an endless loop. */
 START_TEST(an_engine_that_waits_for_its_watch_sleeps)
 {
 	struct answers_world w;
@@ -243,9 +245,9 @@ END_TEST
 /* ---- many slow ones ---- */
 
 #define SLOW_THREADS 50
-#define SLOW_FIRST 100   /* answers, until the engine knows how long they take */
+#define SLOW_FIRST 100   /* answers, until the engine knows their duration */
 #define SLOW_COUNTED 150 /* answers behind those */
-#define TURN_MS 10       /* of 12.5 that the engine lets pass between two turns */
+#define TURN_MS 10       /* of 12.5 that the engine waits between two rounds */
 #define SLEEPS_OF_A_TURN 2
 
 struct slow {
@@ -254,7 +256,7 @@ struct slow {
 	atomic_bool enough;
 };
 
-/* None takes as long as another one, so that they do not end together. */
+/* All take different times, so that they do not end together. */
 static void *slow_thread(void *arg)
 {
 	struct slow *slow = arg;
@@ -273,7 +275,7 @@ static void await_ended(struct slow *slow, int n)
 		usleep(1000);
 }
 
-/* libcurl looks at all requests whenever it is called, and of these few end in a millisecond. */
+/* libcurl checks all requests whenever it is called, and few of them end in a millisecond. */
 START_TEST(while_many_slow_answers_are_awaited_libcurl_is_called_seldom)
 {
 	struct answers_world w;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Kubernetes client with snap-sim behind nghttpx: HTTP/2 over TLS to something that behaves
- * like an API server, with objects, finalizers, history and faults.
+ * The Kubernetes client with snap-sim behind nghttpx: HTTP/2 over TLS to a server that behaves like
+ * an API server, with objects, finalizers, history and faults.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,7 +17,8 @@
 #define WAIT_MS 60000
 
 struct front_world {
-	struct kube_fake fake; /* for its directory and kubeconfig; its server gets no request */
+	/* for its directory and kubeconfig; its server receives no request */
+	struct kube_fake fake;
 	struct front front;
 };
 
@@ -225,7 +226,7 @@ START_TEST(a_group_that_is_not_served_is_named_and_found_when_it_comes)
 	struct err err = ERR_INIT;
 	struct json *object AUTO(json_free) = volume("pvc-1"), *ret AUTO(json_free) = NULL;
 	world_start(&w);
-	/* Each is believed when it comes twice. */
+	/* Each is trusted when it comes twice. */
 	sim_fault(
 		"[{\"verb\":\"list\",\"resource\":\"dpuvolumes\",\"unserved\":true,\"times\":2},"
 		"{\"verb\":\"create\",\"resource\":\"dpuvolumes\",\"unserved\":true,\"times\":2}]");

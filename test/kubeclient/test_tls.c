@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Kubernetes client over TLS and HTTP/2: what shares a connection, who is trusted, what happens
- * when certificates change, a peer hangs, or says that it goes away.
+ * The Kubernetes client over TLS and HTTP/2: sharing of connections, trust, and behaviour when
+ * certificates change, a peer hangs, or sends GOAWAY.
  */
 #include <sched.h>
 #include <stdatomic.h>
@@ -92,8 +92,8 @@ static void get_works(struct tls_world *w, const char *what)
 }
 
 /*
- * What the server has sent may still be on its way through the front and the relay. A client
- * without the head of the answer bears the silence of a request, which is longer than a stream's.
+ * Bytes from the server may still be on their way through the front and the relay. A client without
+ * the head of the answer tolerates the silence of a request, which is longer than a stream's.
  */
 static void stream_has_arrived(void)
 {
@@ -101,7 +101,7 @@ static void stream_has_arrived(void)
 	ck_assert_int_eq(metric_value(METRIC_WATCH_OPEN, LABELS("dpuvolumes")), 1);
 }
 
-/* A watch that is open and has told the object's first state. */
+/* A watch that is open and has delivered the object's first state. */
 static struct kube_wait *watch(struct tls_world *w)
 {
 	int rc;
@@ -127,7 +127,7 @@ static void told(struct kube_wait *wait, const char *phase)
 
 /*
  * While a stream moves to another connection, the server may still push into the old one. So the
- * event is pushed until the wait is told; as all have one version, it is told once.
+ * event is pushed until the wait receives it; all have one version, so it is received once.
  */
 static void push_until_told(struct tls_world *w, struct kube_wait *wait)
 {
@@ -220,7 +220,7 @@ START_TEST(a_request_out_of_time_ends_alone)
 	             (struct fake_reply) { .on = "GET " VOLUMES "/a", .hang = true, .times = 1 });
 	serve_object(&w, "1", "Pending", 0);
 	wait = watch(&w);
-	/* Long enough to be sent on a busy machine: this request takes the reply that hangs. */
+	/* Long enough to be sent on a busy machine: this request gets the reply that hangs. */
 	ck_assert_int_eq(get(&w, 2000, &err), -1);
 	ck_assert_int_eq(err.code, ERR_DEADLINE);
 	get_works(&w, "after it");
@@ -259,7 +259,7 @@ END_TEST
 START_TEST(only_the_given_certificates_are_trusted)
 {
 	static const struct {
-		const char *what, *cluster, *name; /* name: which certificate the server has */
+		const char *what, *cluster, *name; /* name: the name in the server's certificate */
 		bool good;
 	} rows[] = {
 		{ "another CA", "    certificate-authority: other.pem\n", "IP:127.0.0.1", false },
@@ -373,7 +373,7 @@ static char *read_pem(const struct tls_world *w, const char *name)
 	return text;
 }
 
-/* What a check of the file cannot find ends the request, and never the process. */
+/* An error that the check of the file cannot find ends the request, but never the process. */
 START_TEST(a_client_key_that_openssl_cannot_use_fails_each_request)
 {
 	static const struct {
@@ -501,7 +501,7 @@ START_TEST(a_hung_peer_is_left_and_the_watch_with_it)
 	relay_freeze(relay);
 	get_works(&w, "the peer hangs, another connection works");
 	ck_assert_uint_gt(relay_connections(relay), connections);
-	/* The watch has moved as well, although nothing was sent over its stream. */
+	/* The watch has also moved, although nothing was sent over its stream. */
 	ck_assert(fake_http_wait(w.fake.server, WATCH, 2));
 	push_until_told(&w, wait);
 	kube_wait_close(wait);
@@ -511,7 +511,7 @@ START_TEST(a_hung_peer_is_left_and_the_watch_with_it)
 }
 END_TEST
 
-/* The server takes its time over one request, and answers others over the same connection. */
+/* The server delays one request, and answers others over the same connection. */
 START_TEST(a_slow_answer_over_a_lively_connection_is_waited_for)
 {
 	struct kube_wait *wait;
@@ -567,7 +567,7 @@ END_TEST
 
 /*
  * After a GOAWAY a server serves the open watch to its end and accepts no new streams: with only
- * one connection allowed, everything else would wait for the watch, for ever. This server sends a
+ * one connection allowed, everything else would wait for the watch without end. This server sends a
  * GOAWAY after every 20 requests.
  */
 START_TEST(a_goaway_with_an_open_watch_holds_nothing_up)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stands between ck_*() and Check (the linker's --wrap in CHECK_LIBS), where an assertion fails in
- * another thread than the test's. Check would end the process below the feet of the other threads,
- * or with CK_FORK=no jump to the stack of the test's thread, which ends who knows where. So its
- * text is printed and the program aborts. One that holds may stand in any thread: Check has a lock.
+ * Called between ck_*() and Check (the linker's --wrap in CHECK_LIBS) when an assertion fails in a
+ * thread other than the test's. Check would end the process while other threads run, or with
+ * CK_FORK=no jump to the stack of the test's thread, with undefined results. So its text is printed
+ * and the program aborts. Assertions that hold may be in any thread: Check has a lock.
  */
 #include <check.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The names are the linker's. */
+/* The linker defines the names. */
 void __real__ck_assert_failed(const char *file, int line, const char *expr, const char *msg, ...)
 	__attribute__((noreturn, format(printf, 4, 5)));
 void __wrap__ck_assert_failed(const char *file, int line, const char *expr, const char *msg, ...)

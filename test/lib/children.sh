@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced. Once a process has ended, its number is soon another process's: with 32,768 numbers, within minutes on a busy
-# machine. So a script signals a number only while that is a child of this shell ($$, also in a subshell).
+# Sourced. Once a process has ended, another process soon gets its pid: with 32,768 pids, within minutes on a busy machine. So
+# a script signals a pid only while it is a child of this shell ($$, even in a subshell).
 
 # In one read: bash seeks back after each line, and then the next one of a process that has changed begins elsewhere.
 child_runs() { # PID

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The controller's methods called as gRPC would: JSON to bytes, rpc_dispatch(), bytes to JSON. */
+/* Calls the controller's methods as gRPC would: JSON to bytes, rpc_dispatch(), bytes to JSON. */
 #pragma once
 
 #include "common/json.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the path of a tar file with a minimal Debian 12, made by debootstrap when it is not there yet (30 s). Suites share
-# it; what they unpack is theirs. Needs root. The mirror is DEBIAN_MIRROR.
+# Prints the path of a tar file with a minimal Debian 12, created by debootstrap if it is missing (30 s). Suites share it;
+# each owns its unpacked copy. Needs root. The mirror is DEBIAN_MIRROR.
 set -eu
 cd "$(dirname "$0")/../.." || exit 1
 work=$PWD/build/image tar=$PWD/build/image/bookworm.tar

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables in documents that a test makes, so that the document stays true. */
+/* Tables in documents that a test generates, so that the document stays true. */
 #pragma once
 
 /*

@@ -181,7 +181,7 @@ static void stream_run(struct conn *c, const struct fake_reply *reply, const cha
 	pthread_cond_broadcast(&f->changed);
 }
 
-/* Returns false when the connection is to be closed. */
+/* Returns false when the connection has to be closed. */
 static bool reply_send(struct conn *c, const struct fake_reply *reply, const char *line)
 {
 	static const struct fake_reply unexpected = { .status = 599,
@@ -364,7 +364,7 @@ void fake_http_on(struct fake_http *f, struct fake_reply reply)
 	f->rules_tail = &r->next;
 }
 
-/* A connection may be sending a reply: rules stay in memory and only stop matching. */
+/* A connection may be sending a reply: rules stay in memory but no longer match. */
 void fake_http_forget(struct fake_http *f)
 {
 	WITH_LOCK(&f->lock);

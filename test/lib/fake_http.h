@@ -26,9 +26,9 @@ struct fake_reply {
 	int delay_ms;   /* before the answer */
 	bool cut;       /* the connection is closed without an answer */
 	bool hang;      /* never answers; until the server is stopped or the peer closes */
-	bool stream;    /* headers, body as the first chunk, then what is pushed */
+	bool stream;    /* headers, body as the first chunk, then the pushed bytes */
 	bool close;     /* closes the connection after the answer */
-	unsigned times; /* 0: for ever */
+	unsigned times; /* 0: without limit */
 };
 
 struct fake_http *fake_http_start(void);
@@ -38,12 +38,12 @@ const char *fake_http_url(const struct fake_http *f);            /* "http://127.
 void fake_http_on(struct fake_http *f, struct fake_reply reply); /* strings are copied */
 void fake_http_forget(struct fake_http *f);                      /* all rules */
 
-/* What arrived. Patterns as in `on`. */
+/* The received requests. Patterns as in `on`. */
 unsigned fake_http_count(struct fake_http *f, const char *pattern);
 unsigned fake_http_unexpected(struct fake_http *f);
 unsigned fake_http_connections(struct fake_http *f); /* accepted so far */
-unsigned fake_http_open_most(struct fake_http *f);   /* open at the same time, the maximum */
-/* Head and body of the last request that matches, malloc'ed; NULL when there is none. */
+unsigned fake_http_open_most(struct fake_http *f);   /* the maximum of concurrently open ones */
+/* Head and body of the last request that matches, malloc'ed; NULL if none does. */
 char *fake_http_last(struct fake_http *f, const char *pattern);
 /* Waits until `n` requests matching have arrived; false after wait_limit(). */
 bool fake_http_wait(struct fake_http *f, const char *pattern, unsigned n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See fs_state.h. Knows one frozen filesystem at a time, which a process of its own thaws when the
+ * See fs_state.h. It handles one frozen filesystem at a time; a separate process thaws it when the
  * test has ended.
  */
 #include "test/lib/fs_state.h"
@@ -34,14 +34,15 @@ const char *const fs_state_names[FS_STATES] = {
 };
 
 static pid_t guardian;
-static int guardian_fd = -1; /* the end of a pipe that the guardian reads; -1: there is none */
+/* the write end of a pipe to the guardian process; -1: no guardian runs */
+static int guardian_fd = -1;
 
 static int open_path(const char *path)
 {
 	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* The image behind the loop device, as sysfs has it; "" when there is none any more. */
+/* The image behind the loop device, from sysfs; "" after it was detached. */
 static void image_of(const char *loop, char *ret, size_t size)
 {
 	char path[200];
@@ -71,8 +72,8 @@ static void thaw_unmounted(const char *loop, const char *image, const char *path
 }
 
 /*
- * A process that holds nothing, and thaws when the test's process has ended before it said that it
- * has thawed. A failed test ends by _exit(), and Check kills its process group.
+ * A process that holds no file of the filesystem, and thaws it when the test's process ends without
+ * having reported the thaw. A failed test ends by _exit(), and Check kills its process group.
  */
 static void guard_thaw_of(const char *loop, const char *path)
 {
@@ -149,7 +150,8 @@ void fs_state_thaw(const char *path, struct guard *g, dev_t devno)
 	ck_assert_int_eq(write(guardian_fd, "x", 1), 1);
 	close(guardian_fd);
 	guardian_fd = -1;
-	ck_assert_int_eq(waitpid(guardian, NULL, 0), guardian); /* it keeps the mount busy */
+	/* otherwise it would keep the mount busy */
+	ck_assert_int_eq(waitpid(guardian, NULL, 0), guardian);
 	for (; g && guard_ask(g, GUARD_WRITE, devno, path, &err); err_clear(&err))
 		usleep(1000);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See kernel.h. Owns the list of writes and changes only the tree that it was given. PCI functions
- * are bound as drivers/base/bus.c binds them.
+ * See kernel.h. Owns the list of writes and changes only the given tree. PCI functions are bound as
+ * in drivers/base/bus.c.
  */
 #include "test/lib/kernel.h"
 
@@ -34,7 +34,7 @@ static char *driver_of(const struct kernel *k, const char *pci)
 	return link_basename(whole, &name, &err) == 0 ? name : NULL;
 }
 
-/* Whether the driver takes the function: where autoprobe is off, only by driver_override. */
+/* Whether the driver accepts the function: with autoprobe off, only by driver_override. */
 static bool matches(const struct kernel *k, const char *pci, const char *driver)
 {
 	char *override_path AUTO(free) = function_path(pci, "driver_override");
@@ -69,7 +69,7 @@ static unsigned number_of(const char *virtio)
 	return (unsigned)strtoul(virtio + strlen("virtio"), NULL, 10);
 }
 
-/* The virtio devices of a function go with its driver. */
+/* The virtio devices of a function are removed with its driver. */
 static void remove_children(const struct kernel *k, const char *pci)
 {
 	char *function AUTO(free) = function_path(pci, "");
@@ -262,7 +262,7 @@ void kernel_add_virtio(const struct tree *t, const struct kernel_share *s)
 	write_attr(t, made, "device", "0x001a\n");
 	write_attr(t, made, "vendor", "0x1af4\n");
 	write_attr(t, made, "status", "0x00000001\n");
-	/* What only this kernel looks at: the tag, and whether it shows it. */
+	/* Attributes that only this simulated kernel reads: the tag, and whether it is shown. */
 	write_attr(t, made, ".tag", "%s", s->tag);
 	write_attr(t, made, ".shown", "%d", s->shown);
 	tree_rename(t, made, final);
@@ -311,7 +311,7 @@ int kernel_bind_virtio(const struct tree *t, unsigned n)
 
 	if (!tag)
 		return ENODEV;
-	/* What has failed once stays so until its function is bound anew. */
+	/* A failed device stays failed until its function is bound again. */
 	has_failed = strcmp(before, "0x00000080") == 0;
 	if (tag_is_taken(t, tag)) {
 		tree_write(t, status, "0x00000080\n");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel's part in a recorded sysfs tree. It implements struct sysfs_writer: a write to bind,
- * unbind or driver_override is recorded and changes the tree as the kernel would, or fails if the
- * test says so. The test adds and removes namespaces by calls. Thread-safe.
+ * Simulates the kernel behind a recorded sysfs tree. It implements struct sysfs_writer: a write to
+ * bind, unbind or driver_override is recorded and changes the tree as the kernel would, or fails if
+ * the test requests it. The test adds and removes namespaces by calls. Thread-safe.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ struct kernel_fault {
 	const char *attribute; /* "bind", "unbind", "driver_override" */
 	int errnum;
 	unsigned times; /* how many writes fail; 0: none */
-	bool applied;   /* the write fails, but has had its effect */
+	bool applied;   /* the write fails, but takes effect */
 };
 
 struct kernel {
@@ -28,7 +28,7 @@ struct kernel {
 	struct strs writes; /* "bind 0000:01:00.1", in order; under lock */
 	struct kernel_fault faults[4];
 	unsigned bind_ms; /* how long a bind takes */
-	/* Called after each bind that worked, outside the lock; may be NULL. */
+	/* Called after each successful bind, outside the lock; may be NULL. */
 	void (*on_bind)(struct kernel *k, const char *pci);
 };
 
@@ -54,19 +54,19 @@ struct kernel_namespace {
 /* Adds the hidden path, then the head; each appears together with all its attributes. */
 void kernel_add_namespace(const struct tree *t, const struct kernel_namespace *n);
 
-/* The virtio device of a virtio-fs function, as virtio-pci makes it. */
+/* The virtio device of a virtio-fs function, as virtio-pci creates it. */
 struct kernel_share {
 	const char *pci;
 	unsigned n; /* virtio<n> */
 	const char *tag;
 	bool shown; /* this kernel (6.9 and later) shows tags in /sys/fs/virtiofs */
 };
-/* Adds the device, without a driver. A later bind through sysfs gives it to virtiofs. */
+/* Adds the device, without a driver. A later bind through sysfs attaches it to virtiofs. */
 void kernel_add_virtio(const struct tree *t, const struct kernel_share *s);
 /*
- * Gives it to the driver virtiofs. 0, or EEXIST and it stays without a driver: another device that
- * the driver holds has the tag.
+ * Attaches it to the driver virtiofs. 0, or EEXIST and it stays without a driver: another device of
+ * the driver has the tag.
  */
 int kernel_bind_virtio(const struct tree *t, unsigned n);
-/* Removes it with all that leads to it. */
+/* Removes it and all links to it. */
 void kernel_remove_virtio(const struct tree *t, unsigned n);

@@ -17,7 +17,7 @@ const struct kube_kind kind_volume = { .group = "storage.dpu.nvidia.com",
 
 /*
  * Only the pauses between attempts are short. The timeouts for answers stay as in a cluster: on a
- * busy machine the scripted server is slow too, and a client that gives up waiting opens a second
+ * busy machine the scripted server is slow too, and a client that stops waiting opens a second
  * watch, into which no test pushes events.
  */
 static const struct kube_tuning short_pauses = {
@@ -27,7 +27,7 @@ static const struct kube_tuning short_pauses = {
 	.page = 2,
 };
 
-/* Requests within 20 ms share a look at the files (kube_config_get()). */
+/* Requests within 20 ms share one check of the files (kube_config_get()). */
 #define CREDENTIALS_LOOK_US 25000
 
 void kube_fake_file(struct kube_fake *f, const char *name, const char *text)
@@ -60,7 +60,7 @@ void kube_fake_config(struct kube_fake *f, const char *url, const char *cluster,
 
 static char left_over[64]; /* the directory, until it is removed */
 
-/* Called at exit too, because a failing assertion ends the test's process. */
+/* Also called at exit, because a failing assertion ends the test's process. */
 static void directory_remove(void)
 {
 	struct strs names AUTO(strs_clear) = STRS_INIT;

@@ -17,14 +17,14 @@ struct kube_fake {
 
 /* tuning: NULL for short pauses and small pages. */
 void kube_fake_start(struct kube_fake *f, const struct kube_tuning *tuning);
-/* Stops client and server and removes the directory. Close all waits before. */
+/* Stops client and server and removes the directory. Close all waits first. */
 void kube_fake_stop(struct kube_fake *f);
 /*
- * Writes (anew) the kubeconfig: server URL, `cluster` and `user` further YAML lines, each ending in
- * \n.
+ * Writes the kubeconfig, also again: server URL, `cluster` and `user` further YAML lines, each
+ * ending in a line feed.
  */
 void kube_fake_config(struct kube_fake *f, const char *url, const char *cluster, const char *user);
-/* A file in the directory. The client has a look at it for the next request. */
+/* Writes a file in the directory. The client checks it at the next request. */
 void kube_fake_file(struct kube_fake *f, const char *name, const char *text);
 
 extern const struct kube_kind kind_volume; /* dpuvolumes of storage.dpu.nvidia.com/v1alpha1 */

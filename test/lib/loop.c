@@ -30,7 +30,7 @@ static int try_attach(int control, int image)
 
 	snprintf(path, sizeof(path), "/dev/loop%d", n);
 	fd = n < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
-	/* An earlier user may have left it read-only: the switch stays when the image goes. */
+	/* An earlier user may have left it read-only: that setting outlives the image. */
 	if (fd < 0 || ioctl(fd, LOOP_CONFIGURE, &config) || ioctl(fd, BLKROSET, &(int) { 0 }))
 		return -1;
 	return TAKE_FD(fd);
@@ -66,7 +66,7 @@ void loop_node(const struct loop *l, const struct tree *t, const char *name)
 	char path[200];
 
 	snprintf(path, sizeof(path), "%s/%s", t->dev, name);
-	unlink(path); /* the recorded tree has a plain file in its place */
+	unlink(path); /* the recorded tree has a plain file there */
 	ck_assert_msg(mknod(path, S_IFBLK | 0600, l->devno) == 0, "mknod %s: errno %d", path,
 	              errno);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A block device for a test: one of the machine's free loop devices over a sparse file of a tree.
- * The kernel frees it when the last descriptor is closed, also when the test dies. Needs root
+ * The kernel frees it when the last descriptor is closed, even if the test dies. Needs root
  * (skip.h).
  */
 #pragma once
@@ -16,7 +16,7 @@ struct loop {
 	int fd; /* read-write, keeps the device */
 	dev_t devno;
 	uint64_t size;
-	uint64_t diskseq; /* 0 when the kernel has none */
+	uint64_t diskseq; /* 0 if the kernel does not support it */
 };
 
 /* Waits while others use all loop devices; after half a minute the test fails. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A loop device over a device node, as kubelet puts one on a published block file; it shows up in
- * the world's sysfs.
+ * A loop device over a device node, as kubelet sets one up over a published block file; it appears
+ * in the world's sysfs.
  */
 #pragma once
 

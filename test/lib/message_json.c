@@ -18,7 +18,7 @@ static bool is_map_entry(const ProtobufCMessageDescriptor *d)
 	       str_eq(d->fields[0].name, "key") && str_eq(d->fields[1].name, "value");
 }
 
-/* google.protobuf.BoolValue and its like: a message around one plain value. */
+/* google.protobuf.BoolValue and similar types: a message around one plain value. */
 static bool is_wrapper(const ProtobufCMessageDescriptor *d)
 {
 	return str_eq(d->package_name, "google.protobuf") && d->n_fields == 1;
@@ -30,7 +30,7 @@ static bool is_map(const ProtobufCFieldDescriptor *f)
 	       is_map_entry(f->descriptor);
 }
 
-/* The six kinds of value that protobuf's seventeen types come down to. */
+/* The six kinds of values that cover protobuf's seventeen types. */
 enum kind { KIND_NONE, KIND_STRING, KIND_MESSAGE, KIND_ENUM, KIND_BOOL, KIND_NARROW, KIND_WIDE };
 
 static const enum kind kinds[] = {
@@ -291,8 +291,8 @@ static struct json *repeated_to_json(const ProtobufCFieldDescriptor *f, const ch
 }
 
 /*
- * Whether a field is set in proto3's sense: the chosen member of a oneof, a message that is there,
- * or any other value that is not the type's zero.
+ * Whether a field is set in the sense of proto3: the chosen member of a oneof, a message that is
+ * present, or any other value that is not the type's zero.
  */
 static bool field_is_set(const ProtobufCFieldDescriptor *f, const char *message)
 {

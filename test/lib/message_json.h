@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON <-> any protobuf-c message, by its descriptor, in the manner of proto3's JSON mapping:
- * members are the names of the .proto, maps are objects, enums are names, wrappers are plain
- * values. Reading is lenient to typed input: text may stand for a number or a boolean, a single
- * value for a list of one.
+ * JSON <-> any protobuf-c message, by its descriptor, similar to proto3's JSON mapping: members
+ * have the names of the .proto, maps are objects, enums are names, wrappers are plain values.
+ * Reading accepts typed input leniently: text for a number or a boolean, a single value for a list
+ * of one.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #include "common/mem.h"
 
 /*
- * Makes a message of descriptor `d` from a JSON object, all in the arena's memory. An unknown
+ * Creates a message of descriptor `d` from a JSON object, all in the arena's memory. An unknown
  * member is an error that lists the known ones.
  */
 int message_from_json(const ProtobufCMessageDescriptor *d, const struct json *j,

@@ -4,5 +4,5 @@
 
 #include "common/metric.h"
 
-/* How long the oldest of the metric lasts, ns; 0: none does. */
+/* The age of the oldest span of the metric, ns; 0: no span is open. */
 int64_t metric_oldest(enum metric_id m);

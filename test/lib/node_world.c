@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See node_world.h: paths, requests, and what tests look at after a call. */
+/* See node_world.h: paths, requests, and the state that tests check after a call. */
 #include "test/lib/node_world.h"
 
 #include <check.h>

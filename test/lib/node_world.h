@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A node service on the simulated host of nvme_world.h, and the requests that kubelet would make
- * for one of its disks. Staging and target paths lie below the world's folder.
+ * A node service on the simulated host of nvme_world.h, and kubelet's requests for one of its
+ * disks. Staging and target paths are below the world's folder.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ struct node_world {
 	struct node_tuning tuning; /* the driver's own */
 	char *plugin_dir, *kubelet_dir;
 	char *staging; /* <root>/kubelet/staging: made, empty */
-	char *target;  /* <root>/kubelet/pods/p1/target: not made, nor its parents */
+	char *target;  /* <root>/kubelet/pods/p1/target: neither it nor its parents are created */
 	char *other_target;
 	char *block_file; /* <staging>/<volume id> */
 };
@@ -32,8 +32,8 @@ void node_world_init(struct node_world *w);
 void node_world_clear(struct node_world *w);
 
 /*
- * The driver starts anew, on a host whose procfs tells the boot's id or does not: in both cases it
- * lies in <root>/proc, where tell_boot() puts an id.
+ * Restarts the driver, on a host whose procfs has the boot id or not: if so, it is in <root>/proc,
+ * where tell_boot() writes an id.
  */
 void node_world_restart(struct node_world *w, bool boot_is_told);
 void node_world_tell_boot(const struct node_world *w);
@@ -46,8 +46,9 @@ struct publish_request publish_request(const struct node_world *w, const char *t
 struct deadline soon(void); /* wait_limit() */
 
 /*
- * Until patient: a call gives up after 20 ms what other processes keep busy. For calls that must
- * fail so; a call that must succeed gets the driver's own times, whatever the machine's load.
+ * Until node_world_patient(): a call stops waiting after 20 ms for anything that other processes
+ * keep busy. For calls that must fail in this way; a call that must succeed gets the driver's own
+ * times, whatever the machine's load.
  */
 void node_world_impatient(struct node_world *w);
 void node_world_patient(struct node_world *w);
@@ -56,13 +57,13 @@ void node_world_patient(struct node_world *w);
 void node_world_stage(struct node_world *w, const struct stage_request *r);
 void node_world_publish(struct node_world *w, const struct publish_request *r);
 /*
- * Stages n volumes at the same time, each by a thread of its own, as ext4 of `size` on disks that
- * are added; d is the disk of the first. Volume i is pvc-<i> at <staging>/<i>.
+ * Stages n volumes at the same time, each on its own thread, as ext4 of `size` on disks that are
+ * added; d is the disk of the first. Volume i is pvc-<i> at <staging>/<i>.
  */
 void node_world_stage_many(struct node_world *w, const struct nvme_disk *d, size_t n,
                            uint64_t size);
 
-/* How many mounts lie at or below the path. */
+/* The number of mounts at or below the path. */
 size_t mounts_below(const char *path);
 /* Everything below the kubelet folder, one path a line, sorted; malloc'ed. */
 char *kubelet_tree(const struct node_world *w);

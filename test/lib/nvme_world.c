@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated host. It has those directories and links of the recorded trees of QEMU's NVMe that
+ * The simulated host. It has the directories and links of the recorded trees of QEMU's NVMe that
  * discovery reads; disk sequence numbers are those of the loop devices. The kernel frees the loop
- * devices (autoclear), also when the test is killed.
+ * devices (autoclear), even if the test is killed.
  */
 #include "test/lib/nvme_world.h"
 
@@ -141,7 +141,7 @@ static void count_vfs(const struct nvme_world *w)
 	write_attr(dir, "sriov_totalvfs", n);
 }
 
-/* The entries that a function has only while a driver is bound are moved aside until then. */
+/* Entries that a function has only while a driver is bound are moved aside until then. */
 static void set_bound(const struct nvme_world *w, const char *pci, bool bound)
 {
 	char *dir AUTO(free) = function_dir(w, pci);
@@ -158,11 +158,32 @@ void nvme_world_unbind(struct nvme_world *w, struct nvme_disk *d)
 	set_bound(w, d->pci, false);
 }
 
+/* The disk has the schedulers none and mq-deadline, 1023 requests at most, and pages of 4 KiB. */
+static int write_queue(const char *path, const char *text)
+{
+	char *dir AUTO(free) = xstrndup(path, (size_t)(strrchr(path, '/') - path));
+	const char *name = strrchr(path, '/') + 1;
+	const unsigned long number = strtoul(text, NULL, 10);
+
+	if (str_eq(name, "scheduler") && str_eq(text, "none"))
+		run_tool("echo '[none] mq-deadline' > %s; echo 1023 > %s/nr_requests", path, dir);
+	else if (str_eq(name, "scheduler") && str_eq(text, "mq-deadline"))
+		run_tool("echo 'none [mq-deadline]' > %s; echo 256 > %s/nr_requests", path, dir);
+	else if (str_eq(name, "scheduler") || number > 131072 ||
+	         (str_eq(name, "nr_requests") && number > 1023))
+		return EINVAL;
+	else
+		run_tool("echo %s > %s", text, path);
+	return 0;
+}
+
 static int write_as_kernel(void *arg, const char *path, const char *text)
 {
 	const struct nvme_world *w = arg;
 	char pci[16];
 
+	if (strstr(path, "/queue/"))
+		return write_queue(path, text);
 	snprintf(pci, sizeof(pci), "%.15s", text);
 	pci[strcspn(pci, "\n")] = '\0';
 	if (str_has_suffix(path, "/drivers/nvme/bind"))
@@ -210,8 +231,8 @@ void nvme_world_init(struct nvme_world *w)
 /* ---- disks ---- */
 
 /*
- * Tries again: another process may take the free loop device before this one configures it, and for
- * a moment all may be in use.
+ * Retries: another process may take the free loop device before this one configures it, and for a
+ * moment all may be in use.
  */
 static void attach_loop(struct nvme_disk *d)
 {
@@ -222,7 +243,7 @@ static void attach_loop(struct nvme_disk *d)
 	struct stat st;
 
 	config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
-	/* mkfs.btrfs takes loop devices of the same (even empty) name for one device. */
+	/* mkfs.btrfs treats loop devices with the same (even empty) name as one device. */
 	snprintf((char *)config.info.lo_file_name, sizeof(config.info.lo_file_name), "%s",
 	         d->image);
 	need(image >= 0 && control >= 0, "open image and loop-control");
@@ -261,10 +282,11 @@ void nvme_world_show(struct nvme_world *w, struct nvme_disk *d)
 {
 	char *to AUTO(free) =
 		xasprintf("../../devices/pci0000:00/%s/nvme/%.5s/%s", d->pci, d->name, d->name);
+	char *queue AUTO(free) = xasprintf("%s/queue", d->dir);
 	char text[64];
 	uint64_t seq = 0;
 
-	make_dir(d->dir);
+	make_dir(queue);
 	snprintf(text, sizeof(text), "%u:%u", major(d->devno), minor(d->devno));
 	write_attr(d->dir, "dev", text);
 	make_link(to, "%s/dev/block/%s", w->sysfs, text);
@@ -273,6 +295,10 @@ void nvme_world_show(struct nvme_world *w, struct nvme_disk *d)
 	write_attr(d->dir, "nsid", text);
 	write_attr(d->dir, "ro", "0");
 	write_attr(d->dir, "hidden", "0");
+	write_attr(queue, "scheduler", "[none] mq-deadline");
+	write_attr(queue, "nr_requests", "1023");
+	write_attr(queue, "read_ahead_kb", "128");
+	write_attr(queue, "rq_affinity", "1");
 	if (ioctl(d->fd, BLKGETDISKSEQ, &seq) == 0) {
 		snprintf(text, sizeof(text), "%llu", (unsigned long long)seq);
 		write_attr(d->dir, "diskseq", text);
@@ -355,7 +381,7 @@ void nvme_part_add(const struct nvme_world *w, const struct nvme_disk *d, struct
 {
 	struct loop_info64 info;
 
-	/* With this flag the partition ends with the loop device, even if the test fails. */
+	/* With this flag the partition is removed with the loop device, even if the test fails. */
 	need(ioctl(d->fd, LOOP_GET_STATUS64, &info) == 0, "LOOP_GET_STATUS64");
 	info.lo_flags |= LO_FLAGS_PARTSCAN;
 	need(ioctl(d->fd, LOOP_SET_STATUS64, &info) == 0, "LOOP_SET_STATUS64");
@@ -393,7 +419,7 @@ void nvme_world_clear(struct nvme_world *w)
 	free(w->sysfs);
 	free(w->dev);
 	strs_clear(&w->vendors);
-	/* Nothing may be deleted through a mount that is still below. */
+	/* Nothing may be deleted through a mount that still exists below. */
 	run_tool("for m in $(awk '$5 ~ \"^%s/\" {print $5}' /proc/self/mountinfo | sort -r); do "
 	         "umount -l $m; done; rm -rf --one-file-system %s",
 	         root, root);

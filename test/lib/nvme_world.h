@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A host with NVMe VFs whose namespaces are loop devices: a sysfs tree and a device directory below
- * a folder of its own, for the real node code to run against. One PF (0000:26:00.0) with as many
- * VFs as there are disks, VF i at 0000:26:00.(i + 1), bound to the nvme driver. Any failure aborts.
+ * a separate folder, for the real node code to run against. One PF (0000:26:00.0) with as many VFs
+ * as there are disks, VF i at 0000:26:00.(i + 1), bound to the nvme driver. Any failure aborts.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ struct nvme_disk {
 	char uuid[40];
 	uint64_t size;
 	dev_t devno;   /* of the loop device */
-	int fd;        /* keeps it; the last close frees it */
+	int fd;        /* keeps it in use; the last close frees it */
 	char loop[32]; /* "/dev/loop3" */
 };
 
@@ -39,14 +39,13 @@ struct nvme_world {
 	char *root, *sysfs, *dev;
 	struct strs vendors;
 	struct device_world world;
-	struct sysfs_writer writer; /* does what the kernel does on bind and unbind */
+	struct sysfs_writer writer; /* acts as the kernel on bind and unbind */
 	struct nvme_disk disks[NVME_WORLD_DISKS];
 	size_t n;
 };
 
 /*
- * Gives this process and its children mounts of their own, which no other process sees and which
- * end with them. Needs root.
+ * Gives this process and its children a private mount namespace, which ends with them. Needs root.
  */
 void private_mounts(void);
 void nvme_world_init(struct nvme_world *w);
@@ -70,7 +69,7 @@ void nvme_part_remove(const struct nvme_disk *d, struct nvme_part *p);
 /* Writes one attribute of the namespace. */
 void nvme_world_attr(const struct nvme_disk *d, const char *name, const char *text);
 void nvme_world_clear(struct nvme_world *w);
-/* Writes bytes at an offset through the device, so that its page cache has them too. */
+/* Writes bytes at an offset through the device, so that its page cache has them, too. */
 void nvme_disk_write(const struct nvme_disk *d, uint64_t offset, const void *bytes, size_t n);
-/* Runs a command line by the shell in this process's mount namespace; aborts when it fails. */
+/* Runs a shell command line in this process's mount namespace; aborts if it fails. */
 void run_tool(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

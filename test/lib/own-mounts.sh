@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Source it before anything else: the script goes on in a mount namespace of its own, as root and where the kernel allows one.
-# Nothing that a suite mounts is then in the machine's namespace, of which other suites make private copies: the driver
-# rightly takes a copy of its mount for a holder.
-# OWN_MOUNTS=PID of the script: a script that it starts makes a namespace of its own again, so two suites that run side by
-# side see nothing of each other.
-# The outermost has /var/tmp in memory, where tests keep the images of devices: a disk is slower, and each unmount of a
-# volume waits for a flush of it.
+# Source it before anything else: the script continues in its own mount namespace, if it runs as root and the kernel permits
+# one. Mounts of a suite are then not in the machine's namespace, which other suites copy: the driver correctly treats a copy
+# of its mount as a holder.
+# OWN_MOUNTS=PID of the script: a script that it starts creates its own namespace again, so two suites that run in parallel do
+# not see each other's mounts.
+# The outermost one has /var/tmp in memory, where tests keep the images of devices: a disk is slower, and each unmount of a
+# volume waits for it to be flushed.
 if [ "${OWN_MOUNTS-}" != $$ ] && [ "$(id -u)" -eq 0 ] && unshare --mount true 2>/dev/null; then
 	[ -e "$0" ] || cd "$OLDPWD" || exit # the path is relative to the folder before the script's cd
 	if [ -n "${OWN_MOUNTS-}" ]; then

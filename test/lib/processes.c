@@ -21,7 +21,7 @@ static void print_failures(SRunner *runner, unsigned number)
 	free(failures);
 }
 
-/* The names are given, since the runner would take them from CK_RUN_CASE and find no test. */
+/* The names are passed, since the runner would take them from CK_RUN_CASE and find no test. */
 static bool run_alone(const TTest *work, unsigned number)
 {
 	Suite *suite = suite_create("process");
@@ -41,8 +41,8 @@ static bool run_alone(const TTest *work, unsigned number)
 }
 
 /*
- * What failed has left things to its functions of atexit(). Else a leak checker would only find
- * what the child has a copy of.
+ * A failed process leaves its cleanup to its atexit() functions. Otherwise a leak checker would
+ * report copies inherited from the parent.
  */
 static void end(bool ok)
 {
@@ -69,7 +69,7 @@ unsigned processes_run(const TTest *work, unsigned n)
 	pid_t *children = xcalloc(n, sizeof(*children));
 	unsigned failed = 0;
 
-	fflush(stdout); /* or each child would print what is not yet written */
+	fflush(stdout); /* otherwise each child would print the unwritten output */
 	for (unsigned i = 0; i < n; i++) {
 		children[i] = fork();
 		if (children[i] == 0)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gRPC core as a client: one channel with a connection of its own, one completion queue per call,
- * so that calls of several threads have nothing in common. The calling thread does all the work of
- * its call.
+ * gRPC core as a client: one channel with its own connection, one completion queue per call, so
+ * that calls of several threads share nothing. The calling thread does all the work of its call.
  */
 #include "test/lib/rpc_client.h"
 
@@ -128,7 +127,7 @@ static void start_receiving(struct rpc_pending *p)
 	start(p, ops, 3);
 }
 
-/* Has a tag of its own, which is waited for alone. */
+/* Has its own tag, which is awaited separately. */
 static void ask_for_next(struct rpc_pending *p)
 {
 	grpc_op op = { .op = GRPC_OP_RECV_MESSAGE };
@@ -138,7 +137,7 @@ static void ask_for_next(struct rpc_pending *p)
 		abort();
 }
 
-/* Until there is none: the call has ended. */
+/* Until there are no more: the call has ended. */
 static void read_all(struct rpc_pending *p)
 {
 	for (;;) {

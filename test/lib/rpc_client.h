@@ -23,7 +23,7 @@ struct rpc_client_options {
 struct rpc_answer {
 	int code; /* gRPC's number, as enum err_code */
 	char text[1100];
-	uint8_t *bytes; /* the message; NULL when there was none */
+	uint8_t *bytes; /* the message; NULL if there was none */
 	size_t n;
 };
 
@@ -52,15 +52,15 @@ struct rpc_pending *rpc_client_start_with(struct rpc_client *c, const char *meth
                                           size_t n, int timeout_ms, const char *key,
                                           const char *value);
 /*
- * A call that is answered with many messages: all are read as they come, but only while
- * rpc_pending_wait() runs, and that hands out the last one.
+ * A call that is answered with many messages: all are read as they arrive, but only while
+ * rpc_pending_wait() runs, which returns the last one.
  */
 struct rpc_pending *rpc_client_start_many(struct rpc_client *c, const char *method, const void *in,
                                           size_t n, int timeout_ms);
 /* Sends the same message `count` times (0: none), as no correct client of a unary call does. */
 struct rpc_pending *rpc_client_start_stream(struct rpc_client *c, const char *method,
                                             const void *in, size_t n, int count, int timeout_ms);
-/* Sends headers and nothing behind them: the server waits for the message. */
+/* Sends only headers: the server waits for the message. */
 struct rpc_pending *rpc_client_start_headers(struct rpc_client *c, const char *method,
                                              int timeout_ms);
 void rpc_pending_cancel(struct rpc_pending *p);

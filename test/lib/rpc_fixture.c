@@ -30,8 +30,8 @@ static void ignore_line(void *arg, const char *line)
 }
 
 /*
- * Children and directories of tests that have not cleaned up: a failing assertion jumps out of the
- * test function.
+ * Children and directories of tests without cleanup: a failing assertion jumps out of the test
+ * function.
  */
 static pid_t children[16];
 static char dirs[16][64];
@@ -75,7 +75,7 @@ static void child_ended(pid_t pid)
 			children[i] = 0;
 }
 
-/* Puts `now` where `before` is ("" for a free place). */
+/* Replaces `before` by `now` ("" is a free entry). */
 static void remember_dir(const char *before, const char *now)
 {
 	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)

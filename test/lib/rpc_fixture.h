@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An RPC server with the stub services and a client of it, in a temporary directory. The server
- * runs in this process or in one of its own.
+ * runs in this process or in a separate one.
  */
 #pragma once
 
@@ -37,7 +37,8 @@ static inline bool rpc_fixture_set_up(struct rpc_fixture *f)
 	const bool f##_is_up __attribute__((unused)) = rpc_fixture_set_up(&f)
 
 /*
- * Calls NodeStageVolume; returns the code, the text goes to `text` (may be NULL, else 1100 bytes).
+ * Calls NodeStageVolume; returns the code; the error text goes to `text` (may be NULL, else 1100
+ * bytes).
  */
 int stage(struct rpc_client *c, const char *volume, const char *what, int timeout_ms, char *text);
 struct rpc_pending *stage_start(struct rpc_client *c, const char *volume, const char *what,
@@ -45,7 +46,7 @@ struct rpc_pending *stage_start(struct rpc_client *c, const char *volume, const 
 int probe(struct rpc_client *c, int timeout_ms);
 /*
  * Probes until one succeeds, for wait_limit(): a client that lost its connection waits a moment
- * before it makes another.
+ * before it opens another.
  */
 bool serves_again(struct rpc_client *c);
 /* Waits until *counter >= n, for wait_limit(). */

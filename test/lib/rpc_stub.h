@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Services for tests of the RPC server: the real Identity, and a Node whose NodeStageVolume does
- * what its staging_target_path says:
+ * Services for tests of the RPC server: the real Identity, and a Node whose NodeStageVolume acts on
+ * its staging_target_path:
  *   ""            answers at once
  *   "sleep:MS"    waits, ends early when the call is cancelled
- *   "busy:MS"     waits whatever happens
- *   "gate"        waits for stub_open(), whatever happens
+ *   "busy:MS"     waits, even when cancelled
+ *   "gate"        waits for stub_open(), even when cancelled
  *   "deadline"    OUT_OF_RANGE "left=<ms>" ("left=never")
  *   "peer"        OUT_OF_RANGE "pid=<pid>"
  *   "odd-text"    INVALID_ARGUMENT with a newline, a percent sign and UTF-8
@@ -37,7 +37,7 @@ struct stub {
 
 void stub_init(struct stub *stub);
 void stub_clear(struct stub *stub);
-/* Lets go all calls that wait at the gate; further ones pass it. */
+/* Releases all calls that wait at the gate; later ones do not wait. */
 void stub_open(struct stub *stub);
 /* The malloc'ed bytes of a NodeStageVolumeRequest. */
 uint8_t *stub_request(const char *volume_id, const char *what, size_t *ret_n);

@@ -26,7 +26,7 @@ below() { # PID
 "$@" &
 command=$!
 trap 'child_signal TERM "$command"' TERM INT
-# tail starts no process for a look.
+# tail polls without starting a process.
 timeout --foreground "$limit" tail --pid="$command" --sleep-interval=0.1 --follow /dev/null
 if [ $? -ne 124 ] || ! child_runs "$command"; then
 	wait "$command"

@@ -22,7 +22,7 @@
 
 static struct {
 	pid_t pid;
-	int in; /* its stdin: it ends with it */
+	int in; /* its stdin: it ends when this closes */
 } helper = { .in = -1 };
 
 /* snap-share of the build folder that this program is in; malloc'ed. */
@@ -48,7 +48,7 @@ static pid_t run(const char *const *argv, int *ret_out, int *ret_in, bool dies_w
 	pid_t parent = getpid(), pid;
 
 	if (pipe2(out, O_CLOEXEC) || (ret_in && pipe2(in, O_CLOEXEC)))
-		abort(); /* Check's own assertions work in a running test only */
+		abort(); /* Check's own assertions work only in a running test */
 	pid = fork();
 	if (pid < 0)
 		abort();
@@ -69,7 +69,7 @@ static pid_t run(const char *const *argv, int *ret_out, int *ret_in, bool dies_w
 	return pid;
 }
 
-/* Waits for the line that says that it is ready; false when it ended without. */
+/* Waits for the line that reports readiness; false if it ended without it. */
 static bool says(int fd, const char *word)
 {
 	char text[64] = "";
@@ -112,7 +112,7 @@ void share_end(struct share *s)
 {
 	if (s->pid > 0) {
 		kill(s->pid, SIGTERM);
-		/* Only then: while the leak checker looks at the daemon, it stops both. */
+		/* Only after that: while the leak checker examines the daemon, it stops both. */
 		if (s->stopped)
 			kill(s->pid, SIGCONT);
 		waitpid(s->pid, NULL, 0);

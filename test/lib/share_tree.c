@@ -22,7 +22,7 @@ void share_tree_clear(struct share_tree *s)
 	char *bytes AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 
-	/* Whatever a test does: nobody has touched what is not ours. */
+	/* In every test: no foreign function was touched. */
 	ck_assert(!file_read(config, 4096, &bytes, NULL, &err));
 	ck_assert_int_eq(bytes[0xc8 + 12], 0);
 	ck_assert_str_eq(override, "virtio-pci");
@@ -65,7 +65,7 @@ void share_mounts(struct share_tree *s, const char *process, const char *lines)
 	tree_write(&s->tree, path, lines);
 }
 
-/* The host: own devices first; nothing but the VM's own share has a driver. */
+/* The host: its own devices first; only the VM's own share has a driver. */
 void share_tree_init(struct share_tree *s, bool modern)
 {
 	const struct kernel_share own = { OWN_SHARE, 0, "own", modern };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of virtio-fs functions share: a DPU's switch with four slots, a virtio-fs function
- * in the second, and beside it what must not be touched: a plugged and a static NVMe function, and
- * a virtual machine's own network card and share. Any failure fails the running test.
+ * Shared by the tests of virtio-fs functions: a DPU's switch with four slots, a virtio-fs function
+ * in the second, and devices that must not be touched: a plugged and a static NVMe function, and a
+ * virtual machine's own network card and share. Any failure fails the running test.
  */
 #pragma once
 
@@ -22,7 +22,7 @@
 #define OWN_SHARE "0000:00:05.0"
 #define VUID "MT2328XZ17DFVFSS1D0F0"
 
-/* The writes that bind SHARE, with the end of a wait that found its device, or failed. */
+/* The writes that bind SHARE, followed by those of a wait that found its device, or failed. */
 #define BOUND "driver_override virtio-pci; bind " SHARE
 #define FOUND BOUND "; driver_override "
 #define AND_BACK BOUND "; unbind " SHARE "; driver_override "
@@ -44,10 +44,10 @@ struct share_tree {
 
 /*
  * The host; only the machine's own devices have drivers. `modern`: its kernel shows tags in
- * /sys/fs/virtiofs, and that is so for what is bound later.
+ * /sys/fs/virtiofs, including those of devices bound later.
  */
 void share_tree_init(struct share_tree *s, bool modern);
-/* Fails the test when a function was touched that is not ours. */
+/* Fails the test if a foreign function was touched. */
 void share_tree_clear(struct share_tree *s);
 DEFINE_AUTO_VALUE(struct share_tree, share_tree_clear);
 

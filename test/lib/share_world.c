@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See share_world.h. A write to bind or unbind starts or ends the daemon as the kernel's driver
- * would make a share of the function.
+ * would create or remove a share.
  */
 #include "test/lib/share_world.h"
 
@@ -52,7 +52,7 @@ static void stop(struct share_device *d)
 	share_end(&d->daemon);
 }
 
-/* The driver virtiofs takes the device, unless another one has its tag. */
+/* The driver virtiofs binds the device, unless another one has its tag. */
 static int give_to_virtiofs(struct share_device *d)
 {
 	int e = kernel_bind_virtio(&world->tree, d->n);
@@ -149,7 +149,10 @@ void share_world_init(struct share_world *w)
 	w->writer = (struct sysfs_writer) { write_as_kernel, w };
 	w->node.node.o.world.writer = &w->writer;
 	w->node.node.o.virtiofs_type = "snapsim";
-	/* The daemon's own mount is no use of the function: none is seen there. */
+	/*
+	 * The daemon's own mount is not a use of the function: the simulated procfs does not show
+	 * it.
+	 */
 	w->proc = xasprintf("%s/unmounted", w->node.nvme.root);
 	w->node.node.o.world.proc = w->proc;
 	share_world_restart(w);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The host of node_world.h with virtio-fs functions in slots of the DPU's switch. A function is
- * unbound until the driver is given to it; then its folder is served as a share with its tag
+ * unbound until a driver is bound to it; then its folder is served as a share with its tag
  * (share.h). The program needs mount_helper_install() and mount_helper_remove() in SUITE_AROUND().
  */
 #pragma once
@@ -17,7 +17,7 @@ struct share_device {
 	char name[16]; /* "virtio1" */
 	unsigned n;
 	char tag[40];
-	char *folder; /* what it shares */
+	char *folder; /* the shared folder */
 	struct share daemon;
 	bool bound;
 };
@@ -38,13 +38,16 @@ void share_world_init(struct share_world *w);
 void share_world_clear(struct share_world *w);
 /* This host shows no tags, as an old kernel under lockdown. Before functions are added. */
 void share_world_unprove(struct share_world *w);
-/* The driver starts anew. */
+/* Restarts the driver. */
 void share_world_restart(struct share_world *w);
 /* A new function without driver. */
 struct share_device *share_world_add(struct share_world *w, const char *tag);
 void share_world_bind(struct share_world *w, struct share_device *d);
 void share_world_unbind(struct share_world *w, struct share_device *d);
-/* Takes the function out of its slot, while it is in use, too; and back into it, without driver. */
+/*
+ * Removes the function from its slot, even while it is in use; and plugs it back in, without
+ * driver.
+ */
 void share_world_unplug(struct share_world *w, struct share_device *d);
 void share_world_plug(struct share_world *w, struct share_device *d);
 

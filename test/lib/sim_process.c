@@ -99,7 +99,7 @@ void sim_start(const char *const *options)
 	struct err err = ERR_INIT;
 	static bool registered;
 
-	sim_stop(); /* a test that failed has left it */
+	sim_stop(); /* left by a failed test */
 	ck_assert_msg(program, "SNAP_SIM is not set: run the test by its make target");
 	if (!registered && !atexit(sim_cleanup))
 		registered = true;
@@ -117,10 +117,12 @@ char *sim_http(const char *method, const char *path, const char *body)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)sim.port) };
 	struct str answer AUTO(str_clear) = STR_INIT(1 << 20);
-	char *request AUTO(free) = xasprintf("%s %s HTTP/1.1\r\nHost: sim\r\nConnection: "
-	                                     "close\r\nContent-Type: application/json\r\n"
-	                                     "Content-Length: %zu\r\n\r\n%s",
-	                                     method, path, strlen(body), body);
+	char *request AUTO(free) =
+		xasprintf("%s %s HTTP/1.1\r\nHost: sim\r\nConnection: "
+	                  "close\r\nContent-Type: application/%s\r\n"
+	                  "Content-Length: %zu\r\n\r\n%s",
+	                  method, path, str_eq(method, "PATCH") ? "merge-patch+json" : "json",
+	                  strlen(body), body);
 	int fd AUTO(fd) = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	char buf[4096];
 	ssize_t n;
@@ -165,7 +167,7 @@ void sim_settle(void)
 	}
 }
 
-/* Connections that the other side has closed: /proc/net/tcp has them in state CLOSE_WAIT. */
+/* Connections that the peer has closed: in /proc/net/tcp their state is CLOSE_WAIT. */
 static unsigned half_closed(void)
 {
 	FILE *f AUTO(fclose) = fopen("/proc/net/tcp", "re");

@@ -21,7 +21,7 @@ extern struct sim_process sim;
 
 /*
  * Starts $SNAP_SIM without a fabric, with nodes n1 and n2, the objects of --seed in SIM_NS, and
- * further options (NULL, or a list with NULL at its end).
+ * further options (NULL, or a NULL-terminated list).
  */
 void sim_start(const char *const *options);
 void sim_stop(void);
@@ -33,5 +33,5 @@ void sim_heal(void); /* removes all faults */
 char *sim_requests(void);
 /* Waits until earlier requests have arrived. */
 void sim_settle(void);
-/* Waits until snap-sim has done what was sent over connections that their clients have closed. */
+/* Waits until snap-sim has executed the requests of connections that their clients have closed. */
 void sim_drain(void);

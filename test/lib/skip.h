@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a test says that this machine cannot run it; run-suites.sh shows the line. */
+/* Skips a test that this machine cannot run; run-suites.sh shows the line. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,14 +17,14 @@
 			return;                                    \
 		}                                                  \
 	} while (0)
-/* Of tests that count the threads of processes, or make some by clone(2). */
+/* For tests that count the threads of processes, use clone(2), or need their own user namespace. */
 #define SKIP_UNDER_TSAN() SKIP_IF(SANITIZE_THREAD, "ThreadSanitizer has a thread in each process")
 #define SKIP_UNLESS_ROOT(why) SKIP_IF(geteuid() != 0, "needs root: " why)
 /* Loop devices and mounts. */
 #define SKIP_UNLESS_LOOP()                                                       \
 	SKIP_IF(geteuid() != 0 || access("/dev/loop-control", R_OK | W_OK) != 0, \
 	        "needs root and loop devices")
-/* Folders that are served by FUSE (share.h). */
+/* For folders that are served by FUSE (share.h). */
 #define SKIP_UNLESS_FUSE()                                               \
 	SKIP_IF(geteuid() != 0 || access("/dev/fuse", R_OK | W_OK) != 0, \
 	        "needs root and /dev/fuse (modprobe fuse; docker run --device /dev/fuse)")

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Check's runner behind SUITE(), the main() of all test programs. Owns the list of loops.
- * SKIP_TESTS in the environment names tests, or single rows of them (TEST#2), that are left out,
- * with a space between: run-suites.sh sets it.
+ * SKIP_TESTS in the environment names tests, or single rows of them (TEST#2), that are skipped,
+ * separated by spaces: run-suites.sh sets it.
  */
 #include "test/lib/suite.h"
 
@@ -13,7 +13,7 @@
 
 #include "common/sanitizer.h"
 
-/* What LOOP() said in the list of tests. All other tests run once. */
+/* The arguments of LOOP() in the list of tests. All other tests run once. */
 static struct {
 	const TTest *test;
 	int n;
@@ -42,7 +42,7 @@ static int rows_of(const TTest *test)
 
 /*
  * For a machine with ten times as many busy threads as processors. Check's own
- * CK_TIMEOUT_MULTIPLIER comes on top (test/cross/run.sh).
+ * CK_TIMEOUT_MULTIPLIER multiplies it further (test/cross/run.sh).
  */
 #define LOAD_FACTOR 4
 #define SANITIZER_FACTOR (SANITIZED ? 4 : 1)
@@ -69,7 +69,7 @@ static size_t words(const char *list)
 	return n;
 }
 
-/* NULL when the whole test is left out. Counts what is left out into *skipped. */
+/* NULL if the whole test is skipped. Adds the number of skipped tests and rows to *skipped. */
 static TCase *tcase_of(const TTest *test, double timeout, const char *skip, size_t *skipped)
 {
 	TCase *tcase;

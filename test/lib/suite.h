@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The main() of a test program: SUITE("json", test_a, LOOP(test_b, ARRAY_LEN(rows))). Each test is
- * a case of Check with its own name, so that CK_RUN_CASE=test_a runs that one alone. A name that no
+ * a case of Check with its own name, so that CK_RUN_CASE=test_a runs only that one. A name that no
  * test has is a failure.
  */
 #pragma once
@@ -21,7 +21,7 @@ struct suite {
 	/*
 	 * Both are optional and run in the process that starts the tests, not in a test. `before`
 	 * sees the arguments of main(); anything but 0 is a failure, and no test runs. `after` runs
-	 * when `before` returned 0, also when tests have failed.
+	 * if `before` returned 0, even if tests have failed.
 	 */
 	int (*before)(int argc, char **argv);
 	void (*after)(void);
@@ -31,7 +31,7 @@ struct suite {
 int suite_main(const struct suite *suite, const TTest *const *tests, size_t n, int argc,
                char **argv);
 
-/* Has a test of the list run n times, with 0 to n - 1 in its variable _i. Returns the test. */
+/* Runs a test of the list n times, with 0 to n - 1 in its variable _i. Returns the test. */
 const TTest *suite_loop(const TTest *test, size_t n);
 #define LOOP(test, n) suite_loop((test), (n))
 

@@ -48,7 +48,7 @@ static int remove_all(const char *whole)
 	return nftw(whole, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-/* Trees have hundreds of files: a tmpfs is faster, but it must allow device nodes. */
+/* Trees have hundreds of files: a tmpfs is faster, but it must permit device nodes. */
 static const char *base_dir(void)
 {
 	struct statvfs vfs;
@@ -117,16 +117,13 @@ static char *path_with_parents(const struct tree *t, const char *path)
 	char *parent AUTO(free) = xstrndup(whole, (size_t)(strrchr(whole, '/') - whole));
 	struct err err = ERR_INIT;
 
-	/* Usually an earlier entry has made the parent already. */
+	/* Usually an earlier entry has created the parent already. */
 	if (access(parent, F_OK) != 0)
 		ck_assert_msg(dir_make(parent, 0755, &err) == 0, "%s", err.msg);
 	return whole;
 }
 
-/*
- * In one step, as sysfs and procfs show a value: a thread that reads it meanwhile sees the old or
- * the new one.
- */
+/* Atomically, as sysfs and procfs show a value: a concurrent reader sees the old or the new one. */
 void tree_write_bytes(const struct tree *t, const char *path, const void *bytes, size_t n)
 {
 	char *whole AUTO(free) = path_with_parents(t, path);

@@ -25,10 +25,10 @@ DEFINE_AUTO_VALUE(struct tree, tree_clear);
 
 /* <root><path>, malloc'ed. */
 char *tree_path(const struct tree *t, const char *path);
-/* A file with this content, replacing what is there; parents are made. */
+/* Writes a file with this content, replacing an existing one; creates its parents. */
 void tree_write(const struct tree *t, const char *path, const char *text);
 void tree_write_bytes(const struct tree *t, const char *path, const void *bytes, size_t n);
-/* A symbolic link, replacing what is there; parents are made. */
+/* Creates a symbolic link, replacing an existing entry; creates its parents. */
 void tree_link(const struct tree *t, const char *path, const char *target);
 /*
  * A FIFO in place of an attribute: a thread that opens it waits, as for the kernel's lock of a
@@ -37,8 +37,8 @@ void tree_link(const struct tree *t, const char *path, const char *target);
 void tree_fifo(const struct tree *t, const char *path);
 void tree_answer(const struct tree *t, const char *path, const char *text);
 void tree_mkdir(const struct tree *t, const char *path);
-/* A file, a link or a directory with all that is in it. */
+/* Removes a file, a link or a directory with its contents. */
 void tree_remove(const struct tree *t, const char *path);
 void tree_rename(const struct tree *t, const char *from, const char *to);
-/* The content without white space at its end, malloc'ed; NULL when there is no such file. */
+/* The content without trailing white space, malloc'ed; NULL if the file does not exist. */
 char *tree_read(const struct tree *t, const char *path);

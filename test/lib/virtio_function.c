@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See virtio_function.h. What BAR 4 holds is in the function's file "bar4", which no real one has.
+ * See virtio_function.h. The contents of BAR 4 are in the function's file "bar4", which no real one
+ * has.
  */
 #include "test/lib/virtio_function.h"
 
@@ -118,7 +119,7 @@ static ssize_t read_at(int fd, void *buf, size_t n, off_t at)
 	return syscall(SYS_pread64, fd, buf, n, at);
 }
 
-/* Puts what the place in the window leads to into its data. */
+/* Copies the bytes that the window points to into its data register. */
 static void fill_window(int fd, const char *dir)
 {
 	char *path AUTO(free) = xasprintf("%s/bar4", dir);
@@ -152,7 +153,7 @@ ssize_t pwrite(int fd, const void *buf, size_t n, off_t at)
 		errno = EPERM;
 		return -1;
 	}
-	if (dir) { /* an assertion, also a true one, needs a running test */
+	if (dir) { /* an assertion, even one that holds, needs a running test */
 		ck_assert_msg(at >= WINDOW + 4 && at + (off_t)n <= WINDOW + 16,
 		              "%s/config: write of %zu bytes at 0x%jx, outside the window", dir, n,
 		              (uintmax_t)at);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A virtio-fs function in a made sysfs tree, with a config space whose window shows the tag as
- * QEMU's does. A program that uses this reads and writes each file named "config" through it, by
- * pread() and pwrite() in the place of the C library's. Any failure fails the running test.
+ * A virtio-fs function in a simulated sysfs tree, with a config space whose window shows the tag as
+ * QEMU's does. A program that uses this reads and writes each file named "config" through it:
+ * pread() and pwrite() replace the C library's. Any failure fails the running test.
  */
 #pragma once
 
@@ -17,5 +17,5 @@ void virtio_function_add(const char *sysfs, const char *pci, const char *vendor,
 void virtio_function_set_tag(const char *sysfs, const char *pci, const char *tag);
 /* Config spaces cannot be written, as under lockdown. */
 void virtio_function_lock_down(bool locked);
-/* How often a place was written to a window so far. */
+/* How many times a position was written to a window so far. */
 unsigned virtio_function_looks(void);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a test waits. An event that must come is polled for or given wait_limit(): its time is far
- * beyond what a loaded machine needs, so that it passes only where the event never comes. No test
- * asserts how long something takes. "At once" and "not yet" are proven by the order of events:
- * what would hold the call up ends only after the call has been seen to return.
+ * Waiting in tests. An event that must come is polled for or given wait_limit(): the limit is far
+ * beyond the needs of a loaded machine, so it passes only if the event never comes. No test asserts
+ * how long an operation takes. "At once" and "not yet" are proven by the order of events: the
+ * condition that would delay the call ends only after the call has returned.
  */
 #pragma once
 
@@ -14,10 +14,10 @@
 
 #include "common/deadline.h"
 
-/* Below the time limit of a test (suite.h), so that the text says what did not come. */
+/* Below the time limit of a test (suite.h), so that the text names the missing event. */
 #define WAIT_LIMIT_MS 100000
 
-/* Of what must not be waited for to its end: a test that does so reaches its limit. */
+/* For waits that must end early: a test that waits to the end reaches its limit. */
 #define NEVER_MS (24 * 3600 * 1000)
 
 static inline struct deadline wait_limit(void)
@@ -34,7 +34,7 @@ static inline bool wait_a_moment(struct deadline limit)
 
 /*
  * Waits until the thread whose gettid() is stored there, now or later, waits for an event: 20
- * samples show it asleep without a wake. Also returns when the thread has ended.
+ * samples show it asleep without a wake-up. Also returns when the thread has ended.
  */
 void wait_until_idle(const _Atomic pid_t *thread);
 

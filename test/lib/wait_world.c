@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One VF of QEMU's vendor id in a recorded tree, bound only by what the tested code writes. */
+/* One VF of QEMU's vendor id in a recorded tree, bound only by writes of the tested code. */
 #include "test/lib/wait_world.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ void wait_world_init(struct wait_world *w, const char *state)
 		                             .uuid = U1,
 		                             .capacity = 64 * MIB } };
 	tree_unpack(&w->tree, state);
-	/* Recorded trees have no device nodes. This file exists, but is no block device. */
+	/* Recorded trees have no device nodes. This file exists, but is not a block device. */
 	tree_write(&w->tree, "/dev/nvme0n1", "");
 	kernel_init(&w->kernel, &w->tree);
 	w->world = (struct device_world) { .sysfs = w->tree.sysfs,

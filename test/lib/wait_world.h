@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of device_wait() share: a recorded tree with one VF, the kernel of kernel.h behind
- * it, and a volume whose device is waited for. Any failure here fails the running test.
+ * Shared by the tests of device_wait(): a recorded tree with one VF, the kernel of kernel.h behind
+ * it, and a volume that waits for its device. Any failure here fails the running test.
  */
 #pragma once
 
@@ -46,7 +46,7 @@ void add_namespace(const struct tree *t, uint32_t nsid, const char *uuid);
 /* For kernel.on_bind: the volume's namespace comes with the bind. */
 void namespace_on_bind(struct kernel *k, const char *pci);
 
-/* All writes to sysfs so far, as kernel_writes() has them. */
+/* All writes to sysfs so far, as returned by kernel_writes(). */
 void assert_writes(struct wait_world *w, const char *want);
 /* driver_override of VF now. */
 void assert_override(struct wait_world *w, const char *want);

@@ -113,7 +113,8 @@ world_mount_helper() {
 	world_until 30 grep -qs '^installed$' "$WORLD/mount-helper.said"
 }
 
-# Ends with its input. A process that was started here and lives on has that, too; then it goes on, and nobody waits for it.
+# Ends with its input. A process that was started here and is still running also has that input open; then this one continues,
+# and is not awaited.
 world_mount_helper_end() {
 	[ -n "$MOUNT_HELPER_PID" ] || return 0
 	exec {WORLD_MOUNT_HELPER}>&-

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# cppcheck over src and the simulator. What is switched off, and why, is in cppcheck.txt. Attributes are hidden from it:
-# it takes one behind a function pointer of a struct for a syntax error.
+# cppcheck over src and the simulator. cppcheck.txt lists the suppressed checks with reasons. Attributes are hidden from it:
+# it reports one behind a function pointer of a struct as a syntax error.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 mkdir -p build/cppcheck

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 memory='strcpy|strcat|sprintf|vsprintf|strtok|gets|alloca|atoi|atol|atoll|atof'
 process='system|popen|fork|vfork|setenv|putenv|unsetenv|signal|strerror|localtime|gmtime|ctime|asctime|tmpnam|mktemp'
 json='cJSON_GetObjectItem'
-# No directory is ever removed recursively: what lies below a mount point may be somebody's data.
+# No directory is ever removed recursively: below a mount point there may be user data.
 walks='nftw|ftw|fts_open|unlinkat'
 
 # Prints file:line: name for each call in the files of standard input.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# No circles between files of src, nor between those of test/sim: when a.c uses a function or variable of b.c, b.c uses none of a.c, not even by way of
-# other files. The symbols of the object files tell who uses what; `make lint` builds them first. Headers that include
-# each other are a circle too. Of each group of files that depend on each other the shortest circle is printed.
+# No circles between files of src, nor between those of test/sim: if a.c uses a function or variable of b.c, b.c must not use
+# a.c, even by way of other files. The symbols of the object files show the uses; `make lint` builds them first. Headers that
+# include each other are a circle, too. For each group of files that depend on each other the shortest circle is printed.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 objects=${OBJECTS:-build/debug}

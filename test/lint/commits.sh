@@ -7,7 +7,7 @@ since=7e43cb7f2f87d33556d23ce34170d56163b8d7a6
 git merge-base --is-ancestor "$since" HEAD 2>/dev/null || exit 0
 git log --no-merges -z --format='%h%n%B' "${1-$since..HEAD}" | awk -v RS='\0' -v FS='\n' '
 function say(text) { printf "commit %s: %s: \"%s\"\n", $1, text, $2; bad = 1 }
-# Words that look like a past tense or a participle and are verbs.
+# Words that look like a past tense or a participle but are verbs.
 BEGIN { split("need feed seed embed shed bring ping string", words, " "); for (i in words) verb[words[i]] = 1 }
 {
 	if (length($2) > 72) say("the subject has " length($2) " columns, more than 72")

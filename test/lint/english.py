@@ -13,21 +13,21 @@ def sources(top):
 
 
 AREAS = {
-    'README': ['README.md'], 'docs': glob.glob('docs/*.md'), 'ARCHITECTURE': ['ARCHITECTURE.md'],
+    'README': ['README.md'], 'docs': glob.glob('docs/*.md') + glob.glob('docs/[!d]*/*.md') + glob.glob('test/reports/*.md'), 'ARCHITECTURE': ['ARCHITECTURE.md', *glob.glob('docs/decisions/*.md')],
     'HACKING': ['HACKING.md'], 'texts': list(sources('src')), 'comments': list(sources('src')),
     'tests': list(sources('test')),
 }
 
 
 def markdown(text):
-    """Code is data: blocks, and what stands in backticks."""
+    """Code is data: blocks, and text in backticks."""
     text = re.sub(r'^ *```.*?^ *```$', lambda m: '\n' * m[0].count('\n'), text, flags=re.M | re.S)
     text = re.sub(r'(?m)^(    |\t)(?! *[*-] ).*$', '', text)
     return re.sub(r'`[^`\n]*`', 'X', text)
 
 
 def comments(text):
-    """The block comments; a line outside of them is empty, and so is the star of a line."""
+    """The block comments; lines outside of them become empty, and the star of each line is removed."""
     keep = []
     end = 0
     for m in re.finditer(r'"(?:\\.|[^"\\\n])*"|/\*(.*?)\*/', text, re.S):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The table of flags in docs/flags.md is what the program prints; `make flag-docs` writes it.
+# The table of flags in docs/reference/flags.md is what the program prints; `make flag-docs` writes it.
 # Usage: flags.sh [--write]
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -10,10 +10,10 @@ trap 'rm -f "$fresh"' EXIT
 awk -v table="$table" '
 /<!-- flags: / { print; print ""; while ((table | getline line) > 0) print line; print ""; skip = 1; next }
 /<!-- end of flags -->/ { skip = 0 }
-!skip' docs/flags.md >"$fresh"
+!skip' docs/reference/flags.md >"$fresh"
 if [ "${1-}" = --write ]; then
-	cat "$fresh" >docs/flags.md
-elif ! diff -u --label docs/flags.md --label 'the program' docs/flags.md "$fresh"; then
-	echo 'docs/flags.md:1: the table of flags is not up to date: make flag-docs'
+	cat "$fresh" >docs/reference/flags.md
+elif ! diff -u --label docs/reference/flags.md --label 'the program' docs/reference/flags.md "$fresh"; then
+	echo 'docs/reference/flags.md:1: the table of flags is not up to date: make flag-docs'
 	exit 1
 fi

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the table of flags for docs/flags.md (test/lint/flags.sh). */
+/* Prints the table of flags for docs/reference/flags.md (test/lint/flags.sh). */
 #include "flags/flags.h"
 
 int main(void)

@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# What README.md, CHANGELOG.md and the pages of docs/ name is there: files and folders of manifests/, charts/, packaging/ and
-# docs/, targets of make in `code`; in pages that are about the driver alone, each flag in `code` is one of the driver's.
+# Names in README.md, CHANGELOG.md and the pages of docs/ exist: files and folders of manifests/, charts/, packaging/ and
+# docs/, targets of make in `code`; in pages about the driver only, each flag in `code` is one of the driver's. Each page
+# is in the table of contents, docs/README.md.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
-pages=(README.md docs/*.md)
+pages=(README.md docs/*.md docs/{install,use,operate,troubleshoot,hosts,reference}/*.md)
+for page in "${pages[@]}"; do
+	[[ $page != docs/* || $page = docs/README.md ]] || grep -qF "](${page#docs/})" docs/README.md || { echo "$page:1: docs/README.md does not have it"; bad=1; }
+done
 while IFS=: read -r file line path; do
 	path=${path%[.,]}
 	[ -e "$path" ] || { echo "$file:$line: there is no $path"; bad=1; }
@@ -18,10 +22,10 @@ known=$({
 	grep -ohE '(FLAG|IGNORED)\([^"]*"[a-z-]+"' src/flags/flags.def | sed 's/.*"\(.*\)"/\1/'
 	grep -rhoE '"(--)?[a-z][a-z0-9-]+"' src/host src/inspect src/main.c | tr -d '"' | sed 's/^--//'
 } | sort -u)
-# Flags of others that these pages name: of kubelet, k0s and the sidecars.
-others='flag reconcile-sync extra-create-metadata worker-threads timeout data-dir kubelet-root-dir root-dir'
+# Flags of others that these pages name: of kubelet, k0s, Helm and the sidecars.
+others='flag node-labels reset-values reuse-values rollback-on-failure atomic reconcile-sync extra-create-metadata worker-threads timeout data-dir kubelet-root-dir root-dir'
 while IFS=: read -r file line flag; do
 	flag=${flag#\`} flag=${flag#--}
 	grep -qxF -- "$flag" <<<"$known" || grep -qwF -- "$flag" <<<"$others" || { echo "$file:$line: nobody has a flag --$flag"; bad=1; }
-done < <(grep -noE '`--[a-z][a-z0-9-]+' README.md docs/{operations,parameters,flags,go-plugin,kinds,scale,formatting,features}.md)
+done < <(grep -noE '`--[a-z][a-z0-9-]+' README.md docs/{operate/*,install/{requirements,kustomize,distributions,air-gapped},reference/{parameters,flags,kinds,formatting,features},migrate-from-go-plugin}.md)
 exit $bad

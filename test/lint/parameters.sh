@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Every key of a StorageClass (the PARAM_ names of context_keys.h, without those of the sidecars) has its row in
-# docs/parameters.md, and every row there is such a key. A key with the driver's prefix is also in prefixed_keys of
-# volume_params.c, or the driver would refuse it as unknown.
+# Every key of a StorageClass (the PARAM_ names of context_keys.h, except those of the sidecars) has its row in
+# docs/reference/parameters.md, and every row there is such a key. A key with the driver's prefix has to be in prefixed_keys of
+# volume_params.c, too: otherwise the driver would refuse it as unknown.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-names=src/volume/context_keys.h parser=src/volume/volume_params.c table=docs/parameters.md
+names=src/volume/context_keys.h parser=src/volume/volume_params.c table=docs/reference/parameters.md
 bad=0
 accepted=$(sed -n '/^static const char \*const prefixed_keys\[\]/,/^}/p' "$parser")
 # line, macro, key

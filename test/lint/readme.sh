@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# README.md is one page: what the driver is, how to try and install it, and where the rest is written.
+# README.md is one page: the purpose of the driver, how to try and install it, and links to the other documents.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 most=150

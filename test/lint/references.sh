@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A text of src that sends its reader to (docs/PAGE.md, "Heading") names a page that is there and a heading that it has. Links
-# between our own documents lead to a file that is there, and to a heading of it when they name one.
+# A text of src, manifests, charts or packaging that refers its reader to docs/PAGE.md, "Heading", names an existing page and
+# heading. Links between our own documents lead to an existing file, and to an existing heading if they name one.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bad=0
 while IFS=: read -r file line text; do
-	page=${text%%, *} heading=${text#*, \\\"}
+	page=${text%%, *} heading=${text#*, \"}
 	if [ ! -e "$page" ]; then
 		echo "$file:$line: there is no $page"
 		bad=1
@@ -13,7 +13,7 @@ while IFS=: read -r file line text; do
 		echo "$file:$line: $page has no heading \"$heading\""
 		bad=1
 	fi
-done < <(grep -rnoE '\b(README|docs/[a-z-]+)\.md(, \\"[^"\\]+)?' src)
+done < <(grep -rnoE '\b(README|docs/[a-z0-9/-]+)\.md(, \\?"[^"\\]+)?' src manifests charts packaging | sed 's/, \\"/, "/')
 anchors() { # file: its headings as GitHub makes anchors of them
 	sed -nE 's/^#+ +//p' "$1" | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'
 }

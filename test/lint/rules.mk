@@ -12,6 +12,6 @@ lint:
 format:
 	$(Q)find src test -name '*.[ch]' ! -path '*/data/*' -print0 | xargs -0 clang-format -i
 
-## flag-docs: write the table of flags into docs/flags.md
+## flag-docs: write the table of flags into docs/reference/flags.md
 flag-docs: $(OUT)/test/lint/flags_table
 	$(Q)FLAGS_TABLE=$< test/lint/flags.sh --write

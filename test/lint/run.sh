@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs every check of this folder and says which failed; ends with "lint: N passed, N failed".
-# Each check is a script that prints its findings as file:line: text and exits 1 when there are any; what it prints without
-# failing is a remark. Run one alone by its name: test/lint/layers.sh. FLAGS_TABLE is the program that prints the table of
-# flags, OBJECTS the folder of the driver's object files, PROGRAM the driver (see rules.mk).
+# Runs every check of this folder and lists the failed ones; ends with "lint: N passed, N failed". Each check is a script that
+# prints its findings as file:line: text and exits 1 if there are any; output of a successful check is a remark. Run a single
+# one by its name: test/lint/layers.sh. FLAGS_TABLE is the program that prints the table of flags, OBJECTS the folder of the
+# driver's object files, PROGRAM the driver (see rules.mk).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 passed=0 failed=0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every shell script goes through shellcheck. Switched off: SC1091 (sourced files are checked on their own), SC2016 (awk
-# programs stand in single quotes). And a return of a function names its status: in a trap, "cmd || return" returns the status
-# that the script had before the trap, not that of cmd.
+# programs are in single quotes). In addition, a return of a function names its status: in a trap, "cmd || return" returns the
+# status that the script had before the trap, not that of cmd.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 mapfile -t scripts < <({

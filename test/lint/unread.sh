@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Every flag of flags.def is read by somebody: a file outside src/flags that includes flags/flags.h, itself or by
-# program.h, uses its field,
-# or unread.txt has a line with the reason. A waiver for a field that is gone, or that is read by now, is an error too.
+# Every flag of flags.def is used: a file outside src/flags that includes flags/flags.h, directly or through program.h, reads
+# its field, or unread.txt has a line with the reason. A waiver for a field that was removed, or that is now read, is an
+# error, too.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bad=0

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The program as an operator sees it: exit codes, texts, signals, libraries in its memory, what the compiler has hardened. Needs
-# neither root nor an API server. DRIVER and CSI_CALL name the programs; DRIVER_ELF is the driver itself where DRIVER is a script
-# that starts it, and SKIP_LIST a list of checks that cannot pass then (test/cross/skip.txt). Ends with "main: N passed, N failed".
+# The program as an operator sees it: exit codes, texts, signals, libraries in its memory, hardening by the compiler. Needs
+# neither root nor an API server. DRIVER and CSI_CALL name the programs; DRIVER_ELF is the driver itself where DRIVER is a
+# script that starts it, and SKIP_LIST a list of checks that cannot pass then (test/cross/skip.txt). Ends with "main: N
+# passed, N failed".
 # shellcheck disable=SC2016 # what is given to eval stands in single quotes
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -93,6 +94,22 @@ gone() { [ ! -e "$1" ]; }
 run --help
 check '--help exits with 0' ended 0
 check '--help lists the flags' said '--bind-address=URL'
+check 'and the commands, each of which is one' eval 'commands=$(sed -n "/^Commands:/,/^$/s/^  \\([a-z-]*\\).*/\\1/p" "$log" | xargs) && [ "$commands" = "host inspect log-level help version" ]'
+run help
+check 'help is --help' eval '[ "$rc" -eq 0 ] && said "--bind-address=URL"'
+run help inspect
+check 'help inspect is inspect --help' eval '[ "$rc" -eq 0 ] && said "inspect volume ID"'
+run version
+check 'version is --version' eval '[ "$rc" -eq 0 ] && said "snap-csi-plugin "'
+run inspct claim ns/a
+check 'a command that there is not exits with 2' ended 2
+check 'with one error, which has the one that was meant' eval '[ "$(grep -c "invalid configuration" "$log")" = 1 ] && said "write inspect"'
+run log-level
+check 'log-level without a number exits with 2' ended 2
+run log-level -1
+check 'log-level of a negative number exits with 2' eval '[ "$rc" -eq 2 ] && said "log-level: \"-1\" is not a verbosity"'
+run log-level 4 "--bind-address=unix://$dir/nobody.sock"
+check 'log-level where nobody serves exits with 1' eval '[ "$rc" -eq 1 ] && said "$dir/nobody.sock"'
 run inspect --help
 check 'inspect --help exits with 0' ended 0
 check 'inspect --help says what can be asked' said 'inspect volume ID'
@@ -140,6 +157,8 @@ check 'and left alone' test -f "$dir/file"
 
 check 'node mode serves' begin "${node[@]}" --v=2
 check 'it says where' said "$socket"
+check 'a node without functions says so at its start' until_true 5 said 'no function of a DPU is known on this node'
+check 'and that the number of volumes is a guess' said 'estimate'
 check 'the socket has mode 0600' [ "$(stat -c %a "$socket")" = 600 ]
 check 'node mode does not map libcurl' eval '! grep -q libcurl "/proc/$pid/maps"'
 run --probe "--bind-address=unix://$socket"
@@ -148,14 +167,54 @@ check '--probe has nothing to say then' [ ! -s "$log" ]
 run --probe "--bind-address=unix://$dir/nobody.sock"
 check '--probe where nobody serves exits with 1' ended 1
 check 'and names the socket' said "$dir/nobody.sock"
+timeout 100 "$DRIVER" log-level 5 "--bind-address=unix://$socket" >"$dir/level" 2>&1
+check 'log-level sets the verbosity' [ $? -eq 0 ]
+check 'and says what it was' grep -qx 'log level 5 (before: 2, of --v: 2)' "$dir/level"
+check 'the log says so' until_true 5 said 'the verbosity has changed v=5 before=2'
+timeout 100 "$DRIVER" log-level 2 "--bind-address=unix://$socket" >"$dir/level" 2>&1
+check 'and back' grep -qx 'log level 2 (before: 5, of --v: 2)' "$dir/level"
 check 'GetPluginInfo has the name' eval 'call 60 GetPluginInfo | grep -q csi.snap.nvidia.com'
 check 'a method of the controller is UNIMPLEMENTED' eval 'call 60 ControllerGetCapabilities | grep -q UNIMPLEMENTED'
 check 'a host without functions registers with a guess, not unlimited' \
 	eval 'call 60 NodeGetInfo | grep -qE "max_volumes_per_node[^0-9]*30\>"'
-check 'and says that it is one' said 'a guess'
 end_with TERM
 check 'SIGTERM ends it with 0' ended 0
 check 'the socket is gone' gone "$socket"
+# Root without this capability, as in a container that is not privileged, or any other user.
+drop=()
+[ "$(id -u)" -ne 0 ] || drop=(setpriv --bounding-set=-sys_admin)
+: >"$log"
+"${drop[@]}" "$DRIVER" "${node[@]}" "--plugin-dir=$dir/file" >"$log" 2>&1 </dev/null &
+pid=$!
+until_true 10 probe "$socket"
+check 'a node that may not mount says so at its start' said 'volumes cannot be mounted: the driver lacks CAP_SYS_ADMIN'
+check 'a state directory that is a file is named, once' eval '[ "$(grep -cF "$dir/file" "$log")" -eq 1 ] && said "(--plugin-dir): list $dir/file: Not a directory"'
+end_with TERM
+# A folder that the driver may not use. Root is one user of many without the two capabilities.
+drop=()
+[ "$(id -u)" -ne 0 ] || drop=(setpriv '--bounding-set=-dac_override,-dac_read_search')
+warns_of_folder() { # TEXT COMMAND...: the driver behind the command serves, and has one line with TEXT
+	local text=$1
+	: >"$log"
+	"${@:2}" "$DRIVER" "${node[@]}" "--plugin-dir=$dir/folder" >"$log" 2>&1 </dev/null &
+	pid=$!
+	until_true 10 probe "$socket"
+	said "(--plugin-dir): $text; running formats and unstages are recorded there, so correct its" &&
+		[ "$(grep -cF "$dir/folder" "$log")" -eq 1 ]
+	local status=$?
+	end_with TERM
+	return "$status"
+}
+mkdir "$dir/folder"
+chmod 000 "$dir/folder"
+check 'a state directory of mode 000 is named, once' warns_of_folder "list $dir/folder: Permission denied" "${drop[@]}"
+chmod 500 "$dir/folder"
+check 'a state directory that may only be read is named, once' warns_of_folder "write to $dir/folder: Permission denied" "${drop[@]}"
+chmod 700 "$dir/folder"
+if [ "$(id -u)" -eq 0 ]; then
+	check 'a state directory on a read-only filesystem is named, once' warns_of_folder "write to $dir/folder: Read-only file system" \
+		unshare --mount sh -c 'mount -t tmpfs -o ro none "$0" && exec "$@"' "$dir/folder"
+fi
 # More idle connections than the driver takes; python3 ends when its standard input does.
 cat >"$dir/idle.py" <<'END'
 import socket, sys
@@ -215,10 +274,10 @@ page() { curl --silent --max-time "${patience:-60}" --unix-socket "$dir/http.soc
 shows() { grep -qF -- "$1" "$dir/page"; }
 run "${node[@]}" --http-endpoint=example.org:80
 check '--http-endpoint with a name exits with 1' ended 1
-check 'and says what to write' said '--http-endpoint: "example.org:80" names no address (a number, not a name); write :9810'
+check 'and says what to write' said '--http-endpoint: "example.org:80" has no numeric address; write :9810'
 run "${node[@]}" "--http-endpoint=unix:$dir/file"
-check '--http-endpoint of a path that is no socket exits with 1' ended 1
-check 'and says so' said "$dir/file is there and is no socket"
+check '--http-endpoint of a path that is not a socket exits with 1' ended 1
+check 'and says so' said "$dir/file exists and is not a socket"
 check '--http-endpoint serves' begin "${node[@]}" --v=2 "--http-endpoint=unix:$dir/http.sock" \
 	--kubelet-registration-path=/kubelet/csi.sock "--plugin-registration-path=$dir/registry"
 page healthz
@@ -226,15 +285,25 @@ check '/healthz answers 200 when the socket answers' grep -qx ok "$dir/page"
 page readyz
 check '/readyz answers 503 before kubelet has come' shows 503
 check 'and says why' shows '[-]kubelet: has not registered the driver'
-check 'and that there is nothing for volumes' shows '[-]functions: the DPU shows this host none, and never has: '
+check 'and that there is nothing for volumes' shows '[-]functions: the DPU offers this host none, and never has: '
+page metrics
+check '/metrics says that kubelet has not registered the driver' shows 'snap_csi_registered 0'
+check 'and the name of the node' shows 'mode="node",node="n1"} 1'
 until_true 10 test -S "$dir/registry/csi.snap.nvidia.com-reg.sock"
 notify plugin_registered=true >/dev/null
 page readyz
 check 'and of kubelet no more when it has taken the driver' shows '[+]kubelet ok'
 call 60 NodeGetInfo >/dev/null
 page metrics
+check '/metrics says that kubelet has registered the driver' shows 'snap_csi_registered 1'
 check '/metrics counts calls' shows 'snap_csi_operation_duration_seconds_count{method="NodeGetInfo",code="OK"} 1'
 check '/metrics has no metric of the controller' eval '! shows snap_csi_api'
+call 60 NodeUnstageVolume '{"volume_id":"pvc-of-a-tenant","staging_target_path":"/nonexistent/pvc-of-a-tenant"}' >/dev/null
+for of in metrics readyz healthz; do
+	page "$of"
+	cat "$dir/page"
+done >"$dir/pages"
+check 'no page names a volume' eval '! grep -q pvc-of-a-tenant "$dir/pages"'
 kill -STOP "$pid"
 check 'nobody answers for a process that stands still' eval '! patience=1 page healthz'
 kill -CONT "$pid"
@@ -284,7 +353,7 @@ echo '30 1 0:28 / / rw - overlay overlay rw
 begin "${node[@]}" "--proc-root=$dir/proc" --kubelet-dir=/nonexistent/kubelet
 check 'a container whose mounts no pod would see says so at start' said \
 	'/nonexistent/kubelet/pods is not a shared mount (it has mountPropagation: None)'
-check 'and which directory of kubelet is missing' said '/nonexistent/kubelet/plugins/kubernetes.io/csi is no mount of this container'
+check 'and which directory of kubelet is missing' said '/nonexistent/kubelet/plugins/kubernetes.io/csi is not a mount of this container'
 check 'it serves all the same' probe "$socket"
 stage='{"volume_id":"v","staging_target_path":"/nonexistent/kubelet/plugins/kubernetes.io/csi/a/globalmount",
  "publish_context":{"nv-pciDeviceAddress":"0000:00:01.0","nv-nvmeNsID":"1"},
@@ -293,7 +362,7 @@ refused() { call 60 NodeStageVolume "$stage" | grep '^FAILED_PRECONDITION' | gre
 check 'and refuses to stage' refused 'mountPropagation: Bidirectional'
 end_with TERM
 
-# A file that is never read to its end stands for a device that does not answer: no deadline ends the call.
+# A file that is never read to its end represents a device that does not answer: no deadline ends the call.
 begin "${node[@]}" "--proc-root=$dir/proc" "--volume-dir=$dir"
 rm "$dir/proc/1/mountinfo"
 mkfifo "$dir/proc/1/mountinfo"
@@ -302,14 +371,15 @@ check 'the caller of a call that hangs gets DEADLINE_EXCEEDED' eval \
 check 'and others are answered' eval 'call 60 NodeGetCapabilities | grep -q STAGE'
 log=$dir/inspect run inspect "--pid=$pid"
 check 'inspect does not hang where the host does, and says at what' eval \
-	'ended 1 && grep -q "looking at mountinfo does not come to its end" "$dir/inspect"'
+	'ended 1 && grep -q "reading mountinfo does not finish" "$dir/inspect"'
 check 'it is named in the log' until_true 20 said 'a call hangs'
 end_with TERM
 check 'a call that hangs does not keep the process: it ends with 3' ended 3
 check 'and says that it was in time for Kubernetes' said 'not stopped 25 s after the signal'
 check 'and which call was cut' eval 'grep "cut at the end of the process" "$log" | grep "method=NodeUnpublishVolume" | grep -q "volume=pvc-dead"'
 
-# A FIFO stands for an attribute whose reader or writer the kernel keeps: of the DPU's function, and of one of the host's own.
+# A FIFO represents an attribute whose reader or writer blocks in the kernel: of the DPU's function, and of one of the host's
+# own.
 put_function() { # address, vendor, device, class
 	local at=$dir/hung/bus/pci/devices/$1
 	mkdir -p "$at"
@@ -355,7 +425,7 @@ check 'GetPluginInfo answers' eval 'call 60 GetPluginInfo | grep -q csi.snap.nvi
 create='{"name":"pvc-1","capacity_range":{"required_bytes":1073741824},"parameters":{"policy":"p"},
  "volume_capabilities":[{"mount":{},"access_mode":{"mode":"SINGLE_NODE_WRITER"}}]}'
 check 'CreateVolume is UNAVAILABLE and names the server' eval 'call 60 CreateVolume "$create" | grep "^UNAVAILABLE" | grep -q 127.0.0.1'
-tries() { grep -c 'create dpuvolumes.*trying again' "$log"; }
+tries() { grep -c 'create dpuvolumes.*retrying' "$log"; }
 tried=$(tries)
 tried_again() { [ "$(tries)" -gt "$tried" ]; }
 call 60 CreateVolume "$create" >"$dir/answer" &
@@ -368,7 +438,7 @@ end_with TERM
 check 'a second signal ends it at once' ended 1
 wait "$caller" 2>/dev/null
 
-# A stderr that nobody reads: a pipe without room for a byte, from the start on.
+# A stderr that is never read: a full pipe from the start.
 mkfifo "$dir/unread"
 exec {unread}<>"$dir/unread"
 dd if=/dev/zero "of=$dir/unread" bs=4096 oflag=nonblock 2>/dev/null

@@ -1,37 +1,78 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # slow, code, answer, target and http_port are of run.sh, world.sh and requests.sh
-# Ten incidents, each with the query of the dashboard and the alert that show it: the rows of docs/incidents.md. Source it in run.sh
+# Ten incidents, each with the query of the dashboard and the alert that show it: the rows of docs/troubleshoot/incidents.md. Source it in run.sh
 # after prometheus.sh. In a row's query the windows are those of the rules; in the run a minute is a second.
 #
 #   incidents_prepare   before anything is wrong: the volumes that will suffer
 #   incidents_begin     what goes wrong at once; incidents_repeat: what sidecars and kubelet then ask again and again
 #   incidents_of_calls  the rows of those; incidents_heal: makes all of them good
 #   incident_...        the rows of what run.sh itself provokes
-#   incidents_end       compares the table with docs/incidents.md, or writes it
+#   incidents_ask       the first commands of the rows so far
+#   incidents_end       compares the table with docs/troubleshoot/incidents.md, or writes it
 
 OTHER_NODE=dpu-host-2
-ROWS=()
+ROWS=() FIRST=() TO_ASK=()
+first_commands=$BUILD/monitoring/first-commands.txt
 
 has_panel() { # TITLE
 	jq -e --arg panel "$1" 'any(.panels[]; .title == $panel)' manifests/monitoring/dashboard.json >/dev/null
 }
-# Each must show it now, an alert only when its name stands alone. INSPECT is what `inspect` must say, as a pattern; the first match
-# stands in the row. Empty: it sees nothing of it. Behind a =, what it says without being asked here.
-incident() { # TITLE PANEL QUERY ALERT INSPECT
-	local said query=${3//10m]/30s]} seen # longer than the rules' ten: a busy machine comes here late
+# Each must show it now, an alert only when its name stands alone. COMMAND is the first command, without the program: the first ten
+# lines of it must have REASON, a pattern, and a next step. Empty: it sees nothing of it. It is asked by incidents_ask, when all that
+# ends by itself was seen.
+incident() { # TITLE PANEL QUERY ALERT COMMAND REASON
+	local query=${3//10m]/30s]} seen labels= # longer than the rules' ten: a busy machine comes here late
 	query=${query//5m]/5s]}
 	has_panel "$2" || give_up "the dashboard has no panel \"$2\""
 	check "$1: its query brings data" world_until 10 brings_data "$query"
-	[[ $4 = *' '* ]] || check "$1: $4 fires" world_until 10 fires "$4"
+	if [[ $4 = *' '* ]]; then
+		labels=${4%%,*}
+	else
+		check "$1: $4 fires, with a node and a runbook" world_until 10 has_labels "$4"
+	fi
 	# Asked again: between two calls of a sidecar nobody waits, for a moment.
 	world_until 10 shows "$query" || seen=
-	said=
-	case $5 in
-	'') ;;
-	=*) said=${5#=} ;;
-	*) check "$1: inspect says so" world_until 10 inspect_says "$5" ;;
-	esac
-	ROWS+=("| $((${#ROWS[@]} + 1)) | $1 | $4 | $2: \`$3\` | \`$seen\` | ${said:-nothing of it} |")
+	ROWS+=("| $((${#ROWS[@]} + 1)) | $1 | $4 | $2: \`$3\` | \`$seen\` |")
+	first_command "${#ROWS[@]}" "$labels" "$5" "$6" "$((${#ROWS[@]} - 1))"
+}
+# An incident that has no ROW of its own needs no more.
+first_command() { # TITLE-OR-NUMBER ALERT COMMAND REASON [ROW]
+	TO_ASK+=("$1" "$2" "$3" "$4" "${5:-}")
+}
+has_labels() { # ALERT: sets labels
+	labels=$(labels_of_alert "$1")
+	[ -n "$labels" ]
+}
+# Asks the first commands. All of their ten lines are in $first_commands, the reason in the page.
+incidents_ask() {
+	local i title lines took said next
+	for ((i = 0; i < ${#TO_ASK[@]}; i += 5)); do
+		title=${TO_ASK[i]} said=
+		if [ -n "${TO_ASK[i + 2]}" ]; then
+			check "incident $title: the first command has reason and next step in ten lines" world_until 10 first_says "${TO_ASK[@]:i+2:2}"
+			printf '== %s: %s (ten lines after %d ms)\n%s\n' "$title" "${TO_ASK[i + 2]}" "$took" "$lines" >>"$first_commands"
+			FIRST+=("| $title | ${TO_ASK[i + 1]} | \`snap-csi-plugin ${TO_ASK[i + 2]}\` | $said | $next |")
+		fi
+		[ -z "${TO_ASK[i + 4]}" ] || ROWS[TO_ASK[i + 4]]+=" ${said:-nothing of it} |"
+	done
+	TO_ASK=()
+}
+labels_of_alert() { # NAME
+	curl --silent --max-time 60 "$prometheus_url/api/v1/alerts" | jq -r --arg name "$1" '[.data.alerts[] | select(.labels.alertname == $name and .state == "firing") |
+		select(.labels.node and .annotations.runbook_url)][0] // empty |
+		"\(.labels.alertname), node \(.labels.node), [runbook](../\(.annotations.runbook_url | ltrimstr("docs/")))"'
+}
+first_says() { # COMMAND REASON: sets said, next, lines and took; said and next without what is another one in each run
+	local began plain
+	began=$(date +%s%N)
+	# shellcheck disable=SC2086 # words
+	lines=$(head -n 10 < <(timeout 60 "$DRIVER" $1 --pid "$DRIVER_PID" 2>&1))
+	took=$((($(date +%s%N) - began) / 1000000))
+	plain=$(sed -E "s|$WORLD||g; s/(pid|device|thread) [0-9:]+/\\1 N/g; s|127.0.0.1:[0-9]+|127.0.0.1|g; s/nvme[0-9]+n/nvmeNn/g; s/ \\(failed calls: .*//" <<<"$lines")
+	said=$(grep -oE "$2" <<<"$plain" | head -n 1)
+	next=$(grep -A1 -E "$2" <<<"$plain" | sed -n 's/^ *next: //p' | head -n 1)
+	next=${next%%. *}
+	[ -n "$said" ] && [ -n "$next" ]
 }
 
 shows() { # QUERY: sets seen
@@ -39,13 +80,9 @@ shows() { # QUERY: sets seen
 	[ -n "$seen" ]
 }
 
-inspect_says() { # PATTERN: sets said, without what is another one in each run
-	said=$("$DRIVER" inspect --pid "$DRIVER_PID" 2>&1 | grep -oE "$1" | head -n 1 |
-		sed -E "s|$WORLD||g; s/(pid|device) [0-9:]+/\\1 N/g; s|127.0.0.1:[0-9]+|127.0.0.1|g")
-	[ -n "$said" ]
-}
-
 incidents_prepare() {
+	mkdir -p "${first_commands%/*}"
+	: >"$first_commands"
 	stage gone
 	gone_stats="{\"volume_id\":\"gone\",\"volume_path\":\"$target\"}" gone_unpublish=$(unpublish_request) gone_unstage=$(unstage_request)
 	gone_pci=$(jq -r '."nv-pciDeviceAddress"' <<<"$publish")
@@ -61,14 +98,30 @@ incidents_prepare() {
 	ln -s "$slow/half" "$WORLD/sim/images/$NAMESPACE.half"
 	attach half
 	half_stage=$(stage_request)
+	nvme_parameters=$parameters parameters=$hotplug_parameters
+	stage unplugged
+	parameters=$nvme_parameters
+	unplugged_url=$(world_api_url "dpuvolumeattachments/$NODE-unplugged")
+	unplugged_stats="{\"volume_id\":\"unplugged\",\"volume_path\":\"$target\"}"
+	unplugged_unpublish=$(unpublish_request) unplugged_unstage=$(unstage_request) unplugged_gone=$(detach_request)
+	type=block stage raw
+	raw_unpublish=$(unpublish_request) raw_unstage=$(unstage_request) raw_device=$target
 	create orphan
 	ask ControllerPublishVolume "$(NODE=$OTHER_NODE attach_request)"
 	orphan_attach=$(attach_request) orphan_gone=$(NODE=$OTHER_NODE detach_request)
 }
 
+is_deleted() { # URL
+	[ "$(world_curl --output /dev/null --write-out '%{http_code}' "$1")" = 404 ]
+}
 incidents_begin() {
-	exec {busy}<"$busy_file"
-	fault '{"dpf": "volume-never-bound", "name": "^waiting$", "text": "the vendor is slow"}'
+	exec {busy}<"$busy_file" {raw}<"$raw_device"
+	world_curl --fail --output /dev/null --request DELETE "$unplugged_url" || give_up 'the attachment of unplugged cannot be deleted'
+	world_until 10 is_deleted "$unplugged_url" || give_up 'unplugged stays attached'
+	parameters=$hotplug_parameters
+	attach another # in its place, so that the node is full again
+	parameters=$nvme_parameters another_gone=$(detach_request)
+	fault '{"dpf": "volume-never-bound", "name": "^waiting$"}'
 	waiting=$(create_request waiting)
 	until [ -e "$WORLD/healed" ]; do
 		"$CSI_CALL" -e "$ENDPOINT" -t 20 CreateVolume "$waiting"
@@ -76,6 +129,7 @@ incidents_begin() {
 	waiter=$!
 	until [ -e "$WORLD/healed" ]; do
 		"$CSI_CALL" -e "$ENDPOINT" -t 20 NodeUnstageVolume "$busy_unstage"
+		"$CSI_CALL" -e "$ENDPOINT" -t 20 NodeUnpublishVolume "$raw_unpublish"
 		sleep 1
 	done >"$WORLD/busy" 2>&1 &
 	unstager=$!
@@ -90,38 +144,53 @@ refused() { # METHOD JSON
 }
 incidents_repeat() {
 	refused NodeGetVolumeStats "$gone_stats"
+	refused NodeGetVolumeStats "$unplugged_stats"
 	refused NodeStageVolume "$mixed_stage"
 	refused ControllerPublishVolume "$orphan_attach"
 }
 
 incidents_of_calls() {
 	incident 'a watch breaks again and again' 'Watches' \
-		'increase(snap_csi_watch_restarts_total{reason!="ended",reason!="retired"}[10m]) > 5' SnapCsiWatchFlaps ''
+		'increase(snap_csi_watch_restarts_total{reason!="ended",reason!="retired"}[10m]) > 5' SnapCsiWatchFlaps '' ''
 	incident 'all VFs of a node are in use' 'Calls' \
 		'increase(snap_csi_operation_duration_seconds_count{code="RESOURCE_EXHAUSTED"}[10m]) > 0' SnapCsiFunctionsExhausted \
-		'dpuVolumeAttachments 10'
+		'inspect volume too-many' 'volume too-many: ControllerPublishVolume fails with RESOURCE_EXHAUSTED: node [^ ]* is full'
 	incident 'the function of a staged volume has vanished' 'Calls' \
 		'increase(snap_csi_operation_duration_seconds_count{method="NodeGetVolumeStats",code!="OK"}[10m]) > 0' SnapCsiVolumeStuck \
-		'volume gone: .* which this host has no more: it was detached while in use'
+		'inspect volume gone' 'volume gone: .* which no longer exists on this host: it was detached while in use'
 	incident 'a disk has another UUID than the volume, and one is not blank' 'Refused for the sake of data' \
-		'increase(snap_csi_refusals_total[10m]) > 0' SnapCsiRefusesData 'notStaged, persistentVolume mixed-up'
+		'increase(snap_csi_refusals_total[10m]) > 0' SnapCsiRefusesData \
+		'inspect volume mixed-up' 'volume mixed-up: NodeStageVolume fails with FAILED_PRECONDITION'
+	first_command 'a disk has the data of another tenant' 'that of 4' 'inspect volume foreign' 'volume foreign: NodeStageVolume fails with FAILED_PRECONDITION: .* is not blank'
 	incident 'DPF never makes a volume ready' 'Longest wait' \
 		'max by (resource, condition) (snap_csi_waits_oldest_seconds) > 0' SnapCsiVolumeStuck \
-		'DPUVolume dpf-operator-system/waiting: is not bound .*vendor is slow\)'
+		'inspect volume waiting' 'DPUVolume dpf-operator-system/waiting: is not bound \(phase Pending\): Bound=Unknown \(Pending\)'
 	incident 'an attachment to another node is left that nobody wants' 'Calls' \
 		'increase(snap_csi_operation_duration_seconds_count{method="ControllerPublishVolume",code="FAILED_PRECONDITION"}[10m]) > 0' SnapCsiVolumeStuck \
-		'name dpu-host-2-orphan'
+		'inspect volume orphan' 'volume orphan: ControllerPublishVolume fails with FAILED_PRECONDITION'
 	incident 'a process holds a volume that is to be unstaged' 'What kept volumes from being unstaged' \
-		'increase(snap_csi_unstage_blocked_total[10m]) > 0' SnapCsiVolumeStuck 'pid [0-9]+ \(bash\) has [^ ]*/busy/globalmount/file open'
+		'increase(snap_csi_unstage_blocked_total[10m]) > 0' SnapCsiVolumeStuck \
+		'inspect volume busy' 'pid N \(bash\) has [^ ]*/busy/globalmount/file open'
+	first_command 'a process holds a raw block volume' 'that of 7' 'inspect volume raw' 'volume raw: NodeUnpublishVolume fails with UNAVAILABLE: [^,]*has the device open'
+	first_command 'a hot-plugged function was detached under a pod' 'that of 3' 'inspect volume unplugged' \
+		'volume unplugged: .* which no longer exists on this host: it was detached while in use'
+	first_command 'a name that no volume has' none 'inspect volume bsy' 'volume bsy: is unknown'
+	incidents_ask
 }
 
 incidents_heal() {
 	echo "$gone_pci" >"$WORLD/sim/$NODE/sys/bus/pci/drivers/nvme/bind"
 	ask NodeUnpublishVolume "$gone_unpublish"
 	ask NodeUnstageVolume "$gone_unstage"
-	exec {busy}<&-
+	ask NodeUnpublishVolume "$unplugged_unpublish"
+	ask NodeUnstageVolume "$unplugged_unstage"
+	ask ControllerUnpublishVolume "$unplugged_gone"
+	ask ControllerUnpublishVolume "$another_gone"
+	exec {busy}<&- {raw}<&-
 	: >"$WORLD/healed"
 	wait "$waiter" "$unstager"
+	ask NodeUnpublishVolume "$raw_unpublish"
+	ask NodeUnstageVolume "$raw_unstage"
 	ask NodeUnstageVolume "$busy_unstage"
 	ask CreateVolume "$waiting"
 	ask ControllerUnpublishVolume "$mixed_gone"
@@ -131,12 +200,16 @@ incidents_heal() {
 }
 
 incident_of_a_hang() {
-	incident 'the backend of a volume does not answer' 'Hangs' 'snap_csi_backends_hung > 0' SnapCsiBackendHangs ''
+	incident 'the backend of a volume does not answer' 'Hangs' 'snap_csi_backends_hung > 0' SnapCsiBackendHangs \
+		'inspect' 'volume share: NodeGetVolumeStats fails with UNAVAILABLE: stats of volume share: the filesystem on device N'
+	first_command 'the kernel holds an unmount' "$(labels_of_alert SnapCsiCallHangs)" 'inspect volume in-umount' 'volume in-umount: NodeUnstageVolume fails with DEADLINE_EXCEEDED: the kernel has held the call'
+	incidents_ask
 }
 incident_of_the_api() {
 	incident 'the API server cannot be reached' 'Requests to the API server' \
 		'sum by (code) (rate(snap_csi_api_request_duration_seconds_count{code!~"[24].."}[5m])) > 0' SnapCsiApiUnreachable \
-		'=that the API server does not answer; it waits for it, so this run does not'
+		'inspect' 'no answer from [^ ]* in time'
+	incidents_ask
 }
 
 mkfs_runs() { # of this driver; a process may end while the list is read
@@ -158,7 +231,9 @@ incident_of_a_format() {
 		sleep 0.5
 	done
 	incident 'the driver was restarted in the midst of a format' 'Calls' \
-		'increase(snap_csi_operation_duration_seconds_count{method="NodeStageVolume",code="ABORTED"}[10m]) > 0' 'SnapCsiDown, while it was away' 'what [^,]*'
+		'increase(snap_csi_operation_duration_seconds_count{method="NodeStageVolume",code="ABORTED"}[10m]) > 0' 'SnapCsiDown, while it was away' \
+		'inspect volume half' 'volume half: NodeStageVolume fails'
+	incidents_ask
 	fsfreeze --unfreeze "$slow"
 	world_until 20 half_is_staged || give_up "half: $answer"
 	world_stream_end
@@ -169,13 +244,16 @@ half_is_staged() {
 }
 
 incidents_end() {
-	local page=docs/incidents.md
+	local page=docs/troubleshoot/incidents.md
 	{
 		sed '/<!-- incidents: begin -->/q' "$page"
 		printf '| # | Incident | Alert | Panel and its query | What it shows | What `inspect` says |\n| --- | --- | --- | --- | --- | --- |\n'
 		printf '%s\n' "${ROWS[@]}"
-		sed -n '/<!-- incidents: end -->/,$p' "$page"
+		sed -n '/<!-- incidents: end -->/,/<!-- first: begin -->/p' "$page"
+		printf '| Incident | Alert | First command | Reason | Next step |\n| --- | --- | --- | --- | --- |\n'
+		printf '%s\n' "${FIRST[@]}"
+		sed -n '/<!-- first: end -->/,$p' "$page"
 	} >"$WORLD/incidents.md"
 	[ -z "${UPDATE_DOCS:-}" ] || cp "$WORLD/incidents.md" "$page"
-	check 'docs/incidents.md has these rows (UPDATE_DOCS=1 writes them)' diff "$page" "$WORLD/incidents.md"
+	check 'docs/troubleshoot/incidents.md has these rows (UPDATE_DOCS=1 writes them)' diff "$page" "$WORLD/incidents.md"
 }

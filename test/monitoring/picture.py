@@ -16,6 +16,7 @@ import urllib.parse
 import urllib.request
 
 COLUMNS, WIDTH, PLOT, GAP = 3, 400, 130, 16
+STATS, STAT_HIGH, HEADING = 5, 84, 30  # panels of one number in a line, their height, that of a row's title
 LEFT, TOP, LEGEND, NARROW = 54, 28, 12, 30  # of a panel: for the axis, for the title, a line of the legend; letters of a name in half of it
 POINTS, SHOWN = 60, 6          # of a line; lines of a panel, the highest ones
 COLOURS = ("#3274d9", "#e02f44", "#299c46", "#ff9830", "#8f3bb8", "#0a8a9f")
@@ -54,7 +55,7 @@ def lines_of(panel, options, start, end):
     """[(name, points)], the highest first."""
     found = []
     for target in panel["targets"]:
-        query = target["expr"].replace("$__rate_interval", "10s").replace("$__range", "1m").replace("$instance", ".*")
+        query = target["expr"].replace("$__rate_interval", "10s").replace("$__range", "1m").replace("$node", ".*")
         found += [(name_of(target.get("legendFormat", ""), labels), points) for labels, points in ask(options.prometheus, query, start, end)]
     found = [(re.sub(r"127\.0\.0\.1:\d+", "the driver", name), points) for name, points in found if points]
     # A line that is always 0 says less than the room it takes, unless there is no other.
@@ -101,6 +102,38 @@ def draw(panel, lines, x, y, seconds):
     return out
 
 
+def draw_stat(panel, lines, x, y, wide):
+    """The highest value of each line: the state at the worst moment of the run."""
+    unit = panel["fieldConfig"]["defaults"].get("unit", "short")
+    out = [f'<rect x="{x}" y="{y}" width="{wide}" height="{STAT_HIGH}" rx="3" fill="#fff" stroke="#d8d9da"/>',
+           f'<text x="{x + 10}" y="{y + 18}" class="t">{html.escape(panel["title"])}</text>']
+    for i, (name, points) in enumerate(lines):
+        worst = (min if name == "fullest node" else max)(value for _, value in points)
+        across = x + 10 + i * (wide - 20) // len(lines)
+        out.append(f'<text x="{across}" y="{y + 52}" class="s">{number(worst, unit)}</text>'
+                   f'<text x="{across}" y="{y + 70}" class="k">{html.escape(name)}</text>')
+    return out
+
+
+def places(panels):
+    """[(panel, x, y, width)] and the height of all: a row's title above its panels, numbers in one line, graphs in COLUMNS."""
+    found, y, across, high = [], GAP, 0, 0
+    for panel in panels:
+        kind = panel["type"]
+        most = STATS if kind == "stat" else COLUMNS
+        if kind == "row" or across == most:
+            y, across = y + (high + GAP if across else 0), 0
+        if kind == "row":
+            found.append((panel, GAP, y, 0))
+            y += HEADING
+            continue
+        wide = (COLUMNS * (WIDTH + GAP) - GAP * most) // most
+        high = STAT_HIGH if kind == "stat" else height()
+        found.append((panel, GAP + across * (wide + GAP), y, wide))
+        across += 1
+    return found, y + high + GAP
+
+
 def height():
     return TOP + PLOT + 20 + LEGEND * SHOWN + 2
 
@@ -115,19 +148,24 @@ def main():
     end = time.time()
     start = end - options.seconds
     with open(options.dashboard, encoding="utf-8") as f:
-        panels = [p for p in json.load(f)["panels"] if p.get("targets")]
-    rows = (len(panels) + COLUMNS - 1) // COLUMNS
-    wide, high = COLUMNS * (WIDTH + GAP) + GAP, rows * (height() + GAP) + GAP
+        panels, high = places(json.load(f)["panels"])
+    wide = COLUMNS * (WIDTH + GAP) + GAP
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}" font-family="DejaVu Sans, Arial, sans-serif">',
-           '<style>.t{font-size:13px;font-weight:600;fill:#222}.x,.y,.k{font-size:9.5px;fill:#555}.y{text-anchor:end}'
+           '<style>.t{font-size:13px;font-weight:600;fill:#222}.x,.y,.k{font-size:9.5px;fill:#555}.y{text-anchor:end}.h{font-size:15px;font-weight:600;fill:#444}.s{font-size:26px;font-weight:600;fill:#222}'
            '.g{stroke:#e7e8e9;fill:none}.l{fill:none;stroke-width:1.4;stroke-linejoin:round}</style>',
            f'<rect width="{wide}" height="{high}" fill="#f4f5f5"/>']
     empty = []
-    for i, panel in enumerate(panels):
+    for panel, x, y, width in panels:
+        if panel["type"] == "row":
+            out.append(f'<text x="{x}" y="{y + 19}" class="h">{html.escape(panel["title"])}</text>')
+            continue
         lines = lines_of(panel, options, start, end)
         if not lines:
             empty.append(panel["title"])
-        out += draw(panel, lines, GAP + (i % COLUMNS) * (WIDTH + GAP), GAP + (i // COLUMNS) * (height() + GAP), options.seconds)
+        elif panel["type"] == "stat":
+            out += draw_stat(panel, lines, x, y, width)
+        else:
+            out += draw(panel, lines, x, y, options.seconds)
     out.append("</svg>")
     with open(options.out, "w", encoding="utf-8") as f:
         f.write("\n".join(out) + "\n")

@@ -14,7 +14,7 @@ prometheus_begin() {
 		rule_files: [$WORLD/rules.yaml]
 		scrape_configs:
 		  - job_name: dpf/snap-csi-controller
-		    static_configs: [{targets: ["127.0.0.1:$http_port"]}]
+		    static_configs: [{targets: ["127.0.0.1:$http_port"], labels: {namespace: dpf, pod: snap-csi-0, node: $NODE}}]
 	END
 	prometheus_url=http://127.0.0.1:$(free_port)
 	prometheus --config.file="$WORLD/prometheus.yml" --storage.tsdb.path="$WORLD/tsdb" --log.level=warn \
@@ -46,6 +46,6 @@ expect_end() { # NAME WHEN
 }
 labels_of() { # EXPRESSION: the labels of its answer, without those of the scrape; the value of what has no others
 	curl --silent --max-time 60 --get --data-urlencode "query=$1" "$prometheus_url/api/v1/query" | jq -r '[.data.result[] |
-		.value[1] as $value | .metric | del(.__name__, .instance, .job) | to_entries |
+		.value[1] as $value | .metric | del(.__name__, .instance, .job, .namespace, .pod, .node) | to_entries |
 		if . == [] then $value else map("\(.key)=\"\(.value)\"") | join(", ") end] | unique | join("; ")'
 }

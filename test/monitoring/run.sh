@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # A real Prometheus scrapes a driver against snap-sim while things go wrong: each alert of manifests/monitoring fires and ends
 # again, each query of the dashboard brings data, promtool finds nothing to say of the page. So that this takes no hours, a
-# minute of the rules is a second here. On the way ten incidents happen, and docs/incidents.md says what showed them (incidents.sh);
+# minute of the rules is a second here. On the way ten incidents happen, and docs/troubleshoot/incidents.md says what showed them (incidents.sh);
 # docs/dashboard.svg is what the dashboard drew of it (picture.py). With UPDATE_DOCS=1 both are written, else the table is compared.
 # Needs root and loop devices. Ends with "monitoring: N passed, N failed".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-export FUNCTIONS=8
+export FUNCTIONS=9
 . test/lib/world.sh
 . test/lib/requests.sh
 . test/monitoring/prometheus.sh
@@ -62,7 +62,14 @@ share_does() { # stop, continue
 # ---------------------------------------------------------------- the driver
 
 driver_begin() {
-	world_driver all "--http-endpoint=127.0.0.1:$http_port" --wait-timeout=2s --max-volumes-per-node=9 --volume-metrics || give_up 'the driver does not start'
+	world_driver all "--http-endpoint=127.0.0.1:$http_port" --wait-timeout=2s --max-volumes-per-node=11 --volume-metrics || give_up 'the driver does not start'
+}
+# As the kernel has it, in a made sysfs: from time to time 100 reads of 4 ms each and 50 writes of 6 ms.
+disks_work() { # HOW OFTEN SO FAR
+	local disk
+	for disk in "$WORLD/sim/$NODE/sys/class/block"/nvme*; do
+		echo "$((100 * $1 + 100)) 0 2048 $((400 * $1 + 7)) $((50 * $1 + 50)) 0 1024 $((300 * $1 + 9)) $(($1 % 4)) $((20 * $1 + 20)) 16 $1 0 8 $1 $1 $1" >"$disk/stat"
+	done
 }
 # As kubelet has them, so that inspect finds whose they are.
 volume_paths() {
@@ -104,7 +111,7 @@ fi
 type=mount fs=ext4
 http_port=$(free_port)
 world_mount_helper || give_up 'there is no /sbin/mount.snapsim'
-world_sim --seed --hotplug-slots=2 --node="$OTHER_NODE" || exit 1
+world_sim --seed --hotplug-slots=3 --node="$OTHER_NODE" || exit 1
 driver_begin
 world_stream
 world_register
@@ -116,9 +123,7 @@ fault '{"verb": "create", "resource": "dpuvolumes", "times": 1, "status": 429}'
 stage first
 unstage
 stage one
-for disk in "$WORLD/sim/$NODE/sys/class/block"/nvme*; do # as the kernel has it, in a made sysfs
-	echo '100 0 2048 7 50 0 1024 9 0 20 16' >"$disk/stat"
-done
+disks_work 0
 stage two
 nvme_parameters=$parameters parameters=$virtiofs_parameters fs=virtiofs
 stage share
@@ -143,6 +148,7 @@ check 'no alert fires while all is well' eval '[ "$(query "ALERTS{alertstate=\"f
 fault '{"verb": "create", "resource": "dpuvolumes", "name": "^stuck", "status": 422, "reason": "Invalid", "message": "no"}'
 incidents_begin
 for ((i = 0; i < 10; i++)); do
+	disks_work "$i"
 	incidents_repeat
 	csi_ask CreateVolume "$(create_request stuck)"
 	csi_ask ControllerPublishVolume "$too_many"
@@ -159,15 +165,15 @@ expect_alert SnapCsiWatchFlaps 'while a watch breaks again and again'
 incidents_of_calls
 while IFS=$'\t' read -r title expression; do
 	expression=${expression//'$__rate_interval'/10s} expression=${expression//'$__range'/1m}
-	check "panel \"$title\" brings data: ${expression:0:60}" brings_data "${expression//'$instance'/.*}"
-done < <(jq -r '.panels[] | .title as $title | .targets[] | [$title, .expr] | @tsv' manifests/monitoring/dashboard.json)
+	check "panel \"$title\" brings data: ${expression:0:60}" brings_data "${expression//'$node'/.*}"
+done < <(jq -r '.panels[] | .title as $title | .targets[]? | [$title, .expr] | @tsv' manifests/monitoring/dashboard.json)
 staged_are() {
 	curl --silent --max-time 60 "http://127.0.0.1:$http_port/metrics" >"$WORLD/page"
 	[ "$(sed -n 's/^snap_csi_volumes_staged //p' "$WORLD/page")" = "$1" ]
 }
-check 'the node counts what is staged' world_until 12 staged_are 5
-check 'a volume has its bytes' grep -qE '^snap_csi_volume_available_bytes\{volume="one",device="nvme0n[0-9]+"\} [0-9]+$' "$WORLD/page"
-check 'and its reads' grep -qE '^snap_csi_volume_read_bytes_total\{volume="one",device="nvme0n[0-9]+"\} 1048576$' "$WORLD/page"
+check 'the node counts what is staged' world_until 12 staged_are 6
+check 'a volume has its bytes' grep -qE '^snap_csi_volume_available_bytes\{volume="one",device="nvme[0-9]+n[0-9]+"\} [0-9]+$' "$WORLD/page"
+check 'and its reads' grep -qE '^snap_csi_volume_read_bytes_total\{volume="one",device="nvme[0-9]+n[0-9]+"\} 1048576$' "$WORLD/page"
 check 'promtool has nothing to say of the page' eval 'promtool check metrics <"$WORLD/page"'
 no_faults
 incidents_heal
@@ -175,6 +181,9 @@ ask CreateVolume "$(create_request stuck)"
 ask ControllerUnpublishVolume "$too_many_gone"
 ask ControllerUnpublishVolume "$foreign_gone"
 expect_end SnapCsiVolumeStuck 'with the first good calls'
+expect_alert SnapCsiVolumeStalls 'while a request is in flight and none completes'
+disks_work 12
+expect_end SnapCsiVolumeStalls 'when it has completed'
 
 # A backend that does not answer, under an unmount, and one that is measured.
 fsfreeze --freeze "$slow" || give_up 'the filesystem cannot be frozen'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host with a DPU (snap-sim) and the driver on it, started as a job file says. Everything lies in one directory."""
+"""A host with a DPU (snap-sim) and the driver on it, started as in a job file. All files are in one directory."""
 import os
 import shutil
 import subprocess
@@ -91,7 +91,7 @@ class Machine:
     def call(self, service, method, timeout=120, **fields):
         return self.caller.call(service, method, timeout, **fields)
 
-    # -- what is there --------------------------------------------------------------------------
+    # -- the state of the host ---------------------------------------------------------------------
     def mounts(self):
         """Mount points below the shared directory."""
         return [row[0] for row in mountinfo() if row[0].startswith(self.local + "/")]

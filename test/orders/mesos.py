@@ -45,7 +45,7 @@ class Agent:
 
     # -- the plugin -----------------------------------------------------------------------------
     def recover(self):
-        """Both services' answers, then the volumes as they were written down; what was published is published again."""
+        """Both services' answers, then the volumes from the stored state; published volumes are published again."""
         self.call("Identity", "Probe")
         self.call("Identity", "GetPluginCapabilities")
         infos = [self.call("Identity", "GetPluginInfo") for _ in ("CONTROLLER_SERVICE", "NODE_SERVICE")]

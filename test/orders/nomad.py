@@ -74,7 +74,7 @@ class Nomad:
         return self.m.call("Identity", "GetPluginInfo")
 
     def fingerprint(self):
-        """Every 30 s for each of the two roles; what does not change only the first time. [RPC types], node's answer."""
+        """Every 30 s for each of the two roles; unchanging parts only the first time. [RPC types], node's answer."""
         self.m.call("Identity", "GetPluginCapabilities")
         info = self.m.call("Node", "NodeGetInfo")
         self.m.call("Identity", "Probe")
@@ -99,7 +99,7 @@ class Nomad:
         return self.capability({"access_mode": usage.access_mode, "attachment_mode": usage.attachment_mode}, volume.options)
 
     def create(self, volume):
-        """nomad volume create: the requirements of topology are always there, and empty. What comes back is then validated."""
+        """nomad volume create: the topology requirements are always present, and empty. The result is then validated."""
         made = self.m.call("Controller", "CreateVolume", name=volume.name, parameters=volume.parameters, secrets=volume.secrets,
                            capacity_range=volume.capacity, accessibility_requirements={},
                            volume_capabilities=[self.capability(c, volume.options) for c in volume.capabilities]).volume
@@ -108,7 +108,8 @@ class Nomad:
         return made
 
     def register(self, volume):
-        """nomad volume register. What is confirmed must be what was asked for; without it the volume is taken all the same."""
+        """nomad volume register. The confirmed capabilities must be the requested ones; without a confirmation the volume is
+        accepted anyway."""
         caps = [self.capability(c, volume.options) for c in volume.capabilities]
         answer = self.call("Controller", "ValidateVolumeCapabilities", volume_id=volume.external_id, volume_capabilities=caps,
                            volume_context=volume.context, parameters=volume.parameters, secrets=volume.secrets)
@@ -172,7 +173,8 @@ class Nomad:
             self.call("Node", "NodeUnstageVolume", volume_id=volume.external_id, staging_target_path=self.staging(volume, usage))
 
     def restart(self):
-        """The client comes back: who uses what is forgotten, its mounts are looked at, and no call is made for those that are there."""
+        """The client restarts: its record of volume users is lost, its mounts are checked, and no call is made for those that
+        exist."""
         self.used = {}
 
     def stop(self, volume, allocation, usage, node):

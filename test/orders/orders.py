@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Plays the orders of calls of Nomad and of Mesos (docs/nomad.md) against one process for both roles.
+"""Plays the orders of calls of Nomad and of Mesos (docs/hosts/nomad.md) against one process for both roles.
 
-The job and volume files are those of docs/nomad.md, read by hcl_json.go. Usage: orders.py --out build/release --build build
+The job and volume files are those of docs/hosts/nomad.md, read by hcl_json.go. Usage: orders.py --out build/release --build build
 [--only WORD]. Needs root and a mount namespace of its own. Ends with "orders: N passed, N failed".
 """
 import argparse
@@ -20,7 +20,7 @@ from expect import Failed, check, until
 from kubelet import Refused
 from machine import NODE, OTHER_NODE, Machine, is_mounted, mountinfo, run
 
-DOC = "docs/nomad.md"
+DOC = "docs/hosts/nomad.md"
 GIB = 1 << 30
 SCENARIOS = []
 
@@ -370,7 +370,7 @@ def nomad_what_cannot_be_is_refused_with_a_reason(w):
 # ---------------------------------------------------------------- Mesos
 
 def profile(w, block=False, fs="xfs"):
-    """What a disk profile is: a capability and parameters."""
+    """The content of a disk profile: a capability and parameters."""
     mode = {"access_mode": "single-node-writer", "attachment_mode": "block-device" if block else "file-system"}
     return w.n.capability(mode, {} if block else {"fs_type": fs}), {"policy": "example-policy"}
 
@@ -464,7 +464,7 @@ def mesos_the_agent_dies_at_each_call_and_its_successor_goes_on(w):
 
 
 def dies(w, name, way, at, then):
-    """From the other end on the way there; the next agent is asked for `then`."""
+    """In reverse order on the way there; the next agent has to do `then`."""
     agent = mesos.Agent(w.m)
     agent.recover()
     agent.volumes[name]["node_publish_required"] = False

@@ -88,12 +88,12 @@ build() {
 	check 'every error has the same code there' same_codes
 }
 
-# docs/error-paths.md quotes what the tools of Debian 12 say, so the tests write it anew there. Its texts may differ, and are
+# test/reports/error-paths.md quotes what the tools of Debian 12 say, so the tests write it anew there. Its texts may differ, and are
 # shown then; its codes may not.
 same_codes() {
 	local codes='s/(\*\*[A-Z_]+\*\*|[A-Z_]{6,}) \| .* \| /\1 | /'
-	diff docs/error-paths.md "$root/src/docs/error-paths.md" | tee "$work/$suite.texts"
-	diff <(sed -E "$codes" docs/error-paths.md) <(sed -E "$codes" "$root/src/docs/error-paths.md")
+	diff test/reports/error-paths.md "$root/src/test/reports/error-paths.md" | tee "$work/$suite.texts"
+	diff <(sed -E "$codes" test/reports/error-paths.md) <(sed -E "$codes" "$root/src/test/reports/error-paths.md")
 }
 
 jobs="-j$(nproc)"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# make release-test: packaging/release.sh in two clones that differ in path, umask, time zone, language and file times. The cheap
-# parts are made twice and compared; FULL=1 makes every part twice (half an hour). What must be refused is refused.
+# make release-test: packaging/release.sh in two clones that differ in path, umask, time zone, language and file times. The
+# cheap parts are built twice and compared; FULL=1 builds every part twice (half an hour). Invalid input is refused.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 unset MAKEFLAGS MAKELEVEL MAKEOVERRIDES MFLAGS
@@ -39,7 +39,7 @@ export GIT_AUTHOR_DATE='2026-01-05T00:00:00Z' GIT_COMMITTER_DATE='2026-01-05T00:
 git -C "$work/one" init -q && git -C "$work/one" add -A && git -C "$work/one" "${author[@]}" commit -qm test || exit 1
 (umask 077 && git clone -q "$work/one" "$work/a-longer path" && find "$work/a-longer path" -exec touch -d 2001-09-09 {} +)
 
-parts='source notes chart sums'
+parts='source notes plugin chart sums'
 [ -z "${FULL-}" ] || parts=
 one() { (cd "$work/one" && OUT=$work/out1 packaging/release.sh "$version" "$@"); }
 two() { (cd "$work/a-longer path" && umask 077 && TZ=Asia/Tokyo LC_ALL=C OUT=$work/out2 packaging/release.sh "$version" "$@"); }

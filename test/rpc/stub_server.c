@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The transport as a program of its own, for tests of what happens to a process: SIGTERM, SIGKILL,
- * running out of descriptors, an environment full of GRPC_*. Usage: stub_server SOCKET [GRACE_MS].
- * Prints "ready" when it serves; answers SIGTERM with a graceful stop and exit code 0.
+ * The transport as a separate program, for tests of process events: SIGTERM, SIGKILL, running out
+ * of descriptors, an environment full of GRPC_*. Usage: stub_server SOCKET [GRACE_MS]. Prints
+ * "ready" when it serves; answers SIGTERM with a graceful stop and exit code 0.
  */
 #include <errno.h>
 #include <pthread.h>

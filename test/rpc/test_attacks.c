@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clients that keep to no limit: raw HTTP/2 frames against a server in a process of its own. Each
- * row must be closed by the server, which meanwhile answers another client with little memory and
- * afterwards has that of before. With FIGURES in the environment, prints the memory.
+ * Clients that respect no limit: raw HTTP/2 frames against a server in a separate process. The
+ * server must close each row's connection; during the attack it answers another client with little
+ * memory, and afterwards it uses as much memory as before. With FIGURES in the environment, prints
+ * the memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,7 @@
 #include "test/lib/rpc_fixture.h"
 #include "test/lib/wait.h"
 
-#define MEMORY_COUNTS (!SANITIZED) /* else freed memory stays, and more is used */
+#define MEMORY_COUNTS (!SANITIZED) /* otherwise freed memory stays, and more is used */
 
 enum frame_type {
 	DATA = 0,
@@ -38,10 +39,10 @@ enum { END_STREAM = 1, ACK = 1, END_HEADERS = 4 };
 #define PEAK_KB (64 * 1024) /* above that of before */
 #define REST_KB (16 * 1024)
 
-/* Frames that are collected and sent in large pieces. */
+/* Frames are collected and sent in large pieces. */
 struct attacker {
 	int fd;
-	bool reads; /* takes what the server says */
+	bool reads; /* reads the server's bytes */
 	bool closed;
 	size_t n;
 	uint8_t buf[64 * 1024];
@@ -58,7 +59,7 @@ static int connect_raw(const char *path)
 	return fd;
 }
 
-/* Sends all that is collected; notes when the server has closed. */
+/* Sends all collected frames; records whether the server has closed. */
 static void flush(struct attacker *a)
 {
 	struct deadline until = wait_limit();
@@ -100,7 +101,7 @@ static void frame(struct attacker *a, enum frame_type type, int flags, uint32_t 
 
 static void headers(struct attacker *a, uint32_t stream, const char *path)
 {
-	/* Of HPACK's static table: POST, http; then literals, of which none is remembered. */
+	/* From HPACK's static table: POST, http; then literals without indexing. */
 	static const char first[] = "\x83\x86\x04", rest[] = "\x01\x09localhost\x0f\x10\x10"
 							     "application/grpc\0\2te\x08trailers";
 	size_t n_path = strlen(path);
@@ -200,7 +201,7 @@ static void a_strange_message(struct attacker *a)
 	frame(a, DATA, END_STREAM, 1, "\2\0\0\0", 5);
 }
 
-/* What the server allows to be sent, read from its frames. */
+/* The flow-control windows that the server grants, read from its frames. */
 struct windows {
 	int64_t all, stream, initial;
 	uint32_t id; /* of the stream */
@@ -238,7 +239,7 @@ static void take_frame(struct windows *w, const uint8_t *head, size_t n)
 		w->stream += number(head + 9, 4);
 }
 
-/* Reads what the server says; waits for it when there is nothing. */
+/* Reads the server's bytes; waits if none have arrived. */
 static void read_windows(struct attacker *a, struct windows *w)
 {
 	struct pollfd p = { .fd = a->fd, .events = POLLIN };
@@ -260,7 +261,10 @@ static void read_windows(struct attacker *a, struct windows *w)
 	w->n -= at;
 }
 
-/* All but the last byte of a message, as the server allows; gives up when it allows no more. */
+/*
+ * Sends all but the last byte of a message, within the server's windows; stops when the windows are
+ * used up.
+ */
 static void unfinished_message(struct attacker *a, struct windows *w, uint32_t stream)
 {
 	struct deadline until = deadline_in_ms(2000);
@@ -385,7 +389,7 @@ START_TEST(a_client_without_limits_is_closed_and_the_others_are_served)
 	}
 	for (int i = 0; i < attacks[_i].connections; i++)
 		pthread_join(threads[i], NULL);
-	/* Memory is given back a second after. */
+	/* Memory is released a second later. */
 	for (int i = 0; i < 500 && (after = rss_kb(pid)) > before + REST_KB / 2; i++)
 		sleep_ms(10);
 	if (getenv("FIGURES"))

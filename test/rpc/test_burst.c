@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All that a controller's sidecar may have open at once, sent in one burst over one connection by a
- * real client: what the relay and gRPC make of it. external-provisioner sends its CreateVolumes so
- * when the driver comes back.
+ * The largest set of calls that a controller's sidecar may have open, sent in one burst over one
+ * connection by a real client: the reaction of the relay and gRPC. external-provisioner sends its
+ * CreateVolumes this way when the driver returns.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -20,15 +20,14 @@
 #include "test/lib/rpc_fixture.h"
 #include "test/lib/wait.h"
 
-/* ThreadSanitizer needs megabytes for each thread; both sanitizers keep what is freed. */
+/* ThreadSanitizer needs megabytes for each thread; both sanitizers keep freed memory. */
 #define CALLS (SANITIZE_THREAD ? 300 : 2000)
 
 _Static_assert(CALLS < LIMIT_RPC_STREAMS, "some are left for short calls");
 
 /*
- * How much each request carries. With 3,000 bytes all of them are a hundred times what HTTP/2 lets
- * a client send before the server asks for more: then streams are opened whose messages have to
- * wait.
+ * The size of each request. With 3,000 bytes the requests are a hundred times larger than HTTP/2's
+ * initial window: streams are opened whose messages have to wait.
  */
 static const size_t loads[] = { 0, 300, 3000 };
 
@@ -55,7 +54,7 @@ static uint8_t *request(int i, size_t load, size_t *ret_n)
 	return bytes;
 }
 
-/* Waits for a call, and by that does the I/O of its connection, which all calls share. */
+/* Waits for a call, and during that does the I/O of its connection, which all calls share. */
 static void *wait_for(void *pending)
 {
 	struct rpc_answer answer;
@@ -75,7 +74,7 @@ START_TEST(as_many_calls_as_a_sidecar_may_have_run_at_once)
 	void *code;
 
 	rpc_fixture_init(&f);
-	f.options.message_timeout_ms = 100000; /* on a busy machine all of it may take long */
+	f.options.message_timeout_ms = 100000; /* on a busy machine the whole burst may take long */
 	client = rpc_client_new(
 		&(struct rpc_client_options) { .path = f.path, .wait_for_ready = true });
 	for (int i = 0; i < CALLS; i++) {
@@ -85,7 +84,7 @@ START_TEST(as_many_calls_as_a_sidecar_may_have_run_at_once)
 		calls[i] = rpc_client_start(client, STAGE, in, n, -1);
 	}
 	pthread_create(&io, NULL, wait_for, calls[0]);
-	rpc_fixture_start(&f); /* they all go at once when there is a server */
+	rpc_fixture_start(&f); /* all are sent at once when a server exists */
 	ck_assert_msg(reaches(&f.stub.running, CALLS), "%d run", f.stub.running);
 	ck_assert_int_eq(stage(client, "a-short-one", "", -1, NULL), ERR_OK);
 	ck_assert_int_eq(probe(client, -1), ERR_OK);
@@ -100,7 +99,7 @@ START_TEST(as_many_calls_as_a_sidecar_may_have_run_at_once)
 }
 END_TEST
 
-/* In pieces that threads do not keep for themselves (glibc does that up to 1,032 bytes). */
+/* In pieces that threads do not cache (glibc caches up to 1,032 bytes). */
 #define PIECES 20000
 #define PIECE_BYTES 1500
 
@@ -137,12 +136,12 @@ START_TEST(what_calls_have_freed_is_given_back_while_they_wait)
 END_TEST
 
 /*
- * A field of a newer CSI makes the request large: what this driver knows has limits of its own. The
- * client keeps what it has sent until the answer comes.
+ * A field of a newer CSI makes the request large: the known fields have their own limits. The
+ * client keeps sent data until the answer arrives.
  */
 #define LARGE_CALLS 200
 #define LARGE_BYTES (256 * 1024)
-#define AT_ONCE 20 /* well below what unfinished messages may take */
+#define AT_ONCE 20 /* well below the limit for unfinished messages */
 
 static struct rpc_pending *start_large(struct rpc_client *client, int i)
 {
@@ -172,7 +171,7 @@ START_TEST(calls_that_wait_keep_no_bytes_of_their_requests)
 		if ((i + 1) % AT_ONCE == 0)
 			ck_assert(reaches(&f.stub.running, i + 1));
 	}
-	/* What is beyond the client's own is given back. */
+	/* Memory beyond the client's own is released. */
 	WAIT_UNTIL(SANITIZED || resident_kb() - before <= clients * 5 / 4);
 	stub_open(&f.stub);
 	for (int i = 1; i < LARGE_CALLS; i++)

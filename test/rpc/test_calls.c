@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Single calls: what arrives, what is answered, and what is refused before a handler sees it. */
+/*
+ * Single calls: received requests, answers, and requests that are refused before a handler sees
+ * them.
+ */
 #include "test/lib/suite.h"
 
 #include <stdlib.h>
@@ -125,7 +128,7 @@ static const struct row rows[] = {
 	  "volume_context: a key contains a NUL byte" },
 	{ "an unknown field is ignored", STAGE, BYTES("\xfa\x7f\x02hi"), ERR_OK, "" },
 	{ "a capability twice", STAGE, BYTES("\x22\x00\x22\x00"), ERR_INVALID,
-	  "volume_capability is there twice" },
+	  "volume_capability occurs twice" },
 };
 
 START_TEST(bytes_get_their_answer)

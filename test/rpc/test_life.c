@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ends: of calls (deadline, cancel, a caller that dies), of servers (gracefully, at once), of
+ * Ends of calls (deadline, cancel, a caller that dies), of servers (gracefully, at once), and of
  * processes.
  */
 #include <errno.h>
@@ -15,15 +15,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/failing.h"
 #include "common/log.h"
 #include "common/metric.h"
-#include "rpc/failing.h"
 #include "test/lib/rpc_fixture.h"
 #include "test/lib/wait.h"
 
 extern char **environ;
 
-/* The handler has to begin before the deadline: on a busy machine a later try is the one. */
+/* The handler has to begin before the deadline: on a busy machine only a later attempt succeeds. */
 static void stage_past_its_deadline(struct rpc_fixture *f, const char *what)
 {
 	for (int ms = 300; !f->stub.entered; ms *= 2)
@@ -36,6 +36,22 @@ START_TEST(a_deadline_ends_the_call_and_reaches_the_handler)
 
 	stage_past_its_deadline(&f, "sleep:86400000");
 	ck_assert(reaches(&f.stub.cancelled, 1));
+}
+END_TEST
+
+/* The call's context, which may contain a token, is in no entry: only the error's text is. */
+START_TEST(the_last_error_of_a_volume_is_kept_until_a_good_call)
+{
+	struct failing_error e;
+	SETUP(f);
+
+	ck_assert_int_eq(stage(f.client, "v", "deadline", -1, NULL), ERR_RANGE);
+	WAIT_UNTIL(failing_find("v", &e));
+	ck_assert_str_eq(e.call, "NodeStageVolume");
+	ck_assert_int_eq(e.err.code, ERR_RANGE);
+	ck_assert_str_eq(e.err.msg, "left=never");
+	ck_assert_int_eq(stage(f.client, "v", "", WAIT_LIMIT_MS, NULL), ERR_OK);
+	ck_assert(!failing_find("v", &e));
 }
 END_TEST
 
@@ -83,6 +99,7 @@ START_TEST(a_call_that_hangs_is_named_once_and_stops_its_own_volume_only)
 	struct rpc_fixture f AUTO(rpc_fixture_clear);
 	struct running *running = running_new(100);
 	struct running_seen seen;
+	struct failing_error e;
 	int64_t abandoned = metric_value(METRIC_OPERATIONS_ABANDONED, LABELS("NodeStageVolume"));
 	int64_t oldest;
 
@@ -95,6 +112,9 @@ START_TEST(a_call_that_hangs_is_named_once_and_stops_its_own_volume_only)
 	ck_assert_str_eq(seen.method, "NodeStageVolume");
 	ck_assert_str_eq(seen.subject, "v");
 	ck_assert_int_eq(stage(f.client, "v", "", WAIT_LIMIT_MS, NULL), ERR_ABORTED);
+	WAIT_UNTIL(failing_find("v", &e) && e.err.code == ERR_DEADLINE);
+	ck_assert_str_eq(e.call, "NodeStageVolume");
+	ck_assert_msg(strstr(e.err.msg, "dmesg") != NULL, "%s", e.err.msg);
 	ck_assert_int_eq(stage(f.client, "other", "", WAIT_LIMIT_MS, NULL), ERR_OK);
 	stub_open(&f.stub);
 	WAIT_UNTIL(running_list(running, false, NULL, 0) == 0);
@@ -104,10 +124,11 @@ START_TEST(a_call_that_hangs_is_named_once_and_stops_its_own_volume_only)
 	running_free(running);
 	ck_assert_int_eq(metric_value(METRIC_OPERATIONS_ABANDONED, LABELS("NodeStageVolume")),
 	                 abandoned + 1);
-	ck_assert_uint_eq(failing_count(monotonic_ns(), &oldest), 0); /* the late end was good */
+	/* the late end was successful */
+	ck_assert_uint_eq(failing_count(monotonic_ns(), &oldest), 0);
 	ck_assert_msg(strstr(logged, "a call hangs") != NULL, "%s", logged);
 	ck_assert_ptr_null(strstr(strstr(logged, "a call hangs") + 1, "a call hangs"));
-	ck_assert_msg(strstr(logged, "a call that hung has come back") != NULL, "%s", logged);
+	ck_assert_msg(strstr(logged, "a call that hung has returned") != NULL, "%s", logged);
 }
 END_TEST
 
@@ -269,7 +290,7 @@ START_TEST(sigterm_lets_a_running_call_finish)
 	pid = server_spawn(&f, NULL, 0, NEVER_MS);
 	connect_client(&f);
 	p = stage_start(f.client, "v", "sleep:1500", WAIT_LIMIT_MS);
-	sleep_ms(800); /* it runs in most cases; else it is the stop that comes first */
+	sleep_ms(800); /* it usually runs; otherwise the stop comes first */
 	kill(pid, SIGTERM);
 	ck_assert_int_eq(rpc_pending_wait(p, &answer), ERR_OK);
 	rpc_answer_clear(&answer);
@@ -355,6 +376,7 @@ START_TEST(a_server_without_descriptors_recovers)
 END_TEST
 
 SUITE_AROUND("rpc life", 120, before, NULL, a_deadline_ends_the_call_and_reaches_the_handler,
+             the_last_error_of_a_volume_is_kept_until_a_good_call,
              a_cancelled_call_wakes_its_handler,
              a_handler_that_does_not_listen_ends_in_its_own_time,
              a_call_that_hangs_is_named_once_and_stops_its_own_volume_only,

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Too much of everything: bytes, headers, memory, calls. After each the server answers the next
- * one.
- */
+/* Excess of bytes, headers, memory and calls. After each the server answers the next one. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -178,7 +175,7 @@ START_TEST(headers_have_a_limit)
 
 	ck_assert_int_eq(probe_with_header(f.client, 12000), ERR_OK);
 	ck_assert_int_ne(probe_with_header(f.client, 20000), ERR_OK);
-	/* gRPC 1.51 may end the whole connection for it: the client then has to make a new one. */
+	/* gRPC 1.51 may end the whole connection: the client then has to open a new one. */
 	ck_assert(serves_again(f.client));
 }
 END_TEST
@@ -322,7 +319,7 @@ START_TEST(of_too_many_calls_without_a_message_the_oldest_ends)
 }
 END_TEST
 
-/* Its message may have come just before: the caller was told that it is not done. */
+/* Its message may have arrived just before: the caller was told that it is not executed. */
 START_TEST(a_call_that_was_refused_for_its_message_does_not_run)
 {
 	struct rpc_fixture f AUTO(rpc_fixture_clear);
@@ -360,7 +357,7 @@ static void keep_log(void *arg, const char *line)
 	snprintf(logged + n, sizeof(logged) - n, "%s\n", line);
 }
 
-/* How many lines of the log have the text. */
+/* The number of log lines that contain the text. */
 static int logged_lines(const char *text)
 {
 	int n = 0;
@@ -385,7 +382,8 @@ static void cancel_before_the_message(int verbosity)
 	ck_assert_int_eq(probe(f.client, WAIT_LIMIT_MS), ERR_OK); /* they have all arrived */
 	cancel_all(calls, ARRAY_LEN(calls));
 	ck_assert_int_eq(probe(f.client, WAIT_LIMIT_MS), ERR_OK);
-	rpc_server_stop(f.server, 1000); /* they are all gone, and logged if ever */
+	/* all have ended; those that are logged have been logged */
+	rpc_server_stop(f.server, 1000);
 	f.server = NULL;
 	log_redirect(NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client of the liveness probe (snap-csi-plugin --probe): which driver is ready, which is not,
- * and that it always ends in time.
+ * The client of the liveness probe (snap-csi-plugin --probe): it distinguishes ready drivers from
+ * others, and always ends in time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ START_TEST(a_driver_that_serves_is_well)
 }
 END_TEST
 
-/* A stage that takes long must not get the driver killed. */
+/* A long stage must not get the driver killed. */
 START_TEST(a_driver_that_takes_no_more_calls_is_well)
 {
 	struct rpc_fixture f AUTO(rpc_fixture_clear);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registration with kubelet: what its socket answers, and that the socket comes back whatever
- * happens to it.
+ * Registration with kubelet: the answers of its socket, and its return after every kind of removal.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,8 +27,8 @@ struct kubelet_side {
 	char dir[64], registry[80], socket[108];
 	struct registration *registration;
 	struct rpc_client *client;
-	_Atomic int registered; /* what the rest of the program was told; -1: nothing */
-	_Atomic int outdated;   /* so many times more is what kubelet knows over */
+	_Atomic int registered; /* the last state reported to the program; -1: none */
+	_Atomic int outdated;   /* how many more times outdated() returns true */
 };
 
 static pthread_mutex_t lines_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -195,7 +194,7 @@ START_TEST(only_root_may_talk_to_the_socket)
 }
 END_TEST
 
-/* kubelet needs one, and nobody else has any business here. */
+/* kubelet needs one, and no other program has a reason to connect. */
 START_TEST(few_connections_are_taken)
 {
 	SERVED(w);
@@ -251,7 +250,7 @@ START_TEST(the_program_learns_whether_it_is_registered)
 }
 END_TEST
 
-/* kubelet's reason has the path of the socket and the whole answer of the driver in it. */
+/* kubelet's reason contains the path of the socket and the driver's whole answer. */
 START_TEST(a_long_reason_is_logged_to_its_end)
 {
 	SERVED(w);
@@ -277,7 +276,7 @@ START_TEST(a_socket_that_is_removed_comes_back)
 }
 END_TEST
 
-/* kubelet registers a driver anew when its socket is another. */
+/* kubelet registers a driver again when its socket was replaced. */
 START_TEST(what_kubelet_knows_is_over_and_it_is_to_ask_again)
 {
 	SERVED(w);
@@ -298,7 +297,7 @@ START_TEST(what_kubelet_knows_is_over_and_it_is_to_ask_again)
 }
 END_TEST
 
-/* Puts a socket in the place of ours; `listening` or dead. */
+/* Replaces our socket by another one; `listening` or dead. */
 static int replace_socket(const struct kubelet_side *w, bool listening)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -344,7 +343,7 @@ START_TEST(a_living_successor_keeps_its_place_until_it_has_gone)
 	fd = replace_socket(&w, true);
 	successor = inode_of(w.socket);
 	WAIT_UNTIL(logged("another process serves"));
-	sleep_ms(100); /* it looks every 20 ms */
+	sleep_ms(100); /* it checks every 20 ms */
 	ck_assert_uint_eq(inode_of(w.socket), successor);
 	close(fd);
 	w.client = rpc_client_free(w.client);
@@ -373,7 +372,7 @@ START_TEST(a_folder_that_is_made_anew_gets_a_socket_too)
 
 	ck_assert(answers(&w));
 	ck_assert_int_eq(unlink(w.socket), 0);
-	while (rmdir(w.registry)) /* it may have come back already */
+	while (rmdir(w.registry)) /* it may already exist again */
 		unlink(w.socket);
 	sleep_ms(50);
 	ck_assert_int_eq(mkdir(w.registry, 0755), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The socket itself: its path, its mode, what a client must send first, how many connections it
- * takes. Raw connections, no client library.
+ * The socket itself: its path, its mode, the bytes that a client must send first, the number of
+ * connections. Raw connections, no client library.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@ static int connect_raw(const char *path)
 	return fd;
 }
 
-/* Does the server say something (1), close (0), or neither (-1) within ms? */
+/* Does the server send bytes (1), close (0), or neither (-1) within ms? */
 static int answer_within(int fd, int ms)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };

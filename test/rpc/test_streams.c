@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls with many answers, by the only service that has one: the gate's. Streams that begin, end,
- * are cancelled, time out and take each other's place at once; what a held one costs; a server that
- * stops under it.
+ * Calls with many answers, with the only service that has such a method: the gate's. Streams that
+ * begin, end, are cancelled, time out and replace each other at the same time; the cost of a held
+ * one; a server that stops while it is open.
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -86,7 +86,7 @@ static void begin(struct gate_server *s)
 	s->f.client = rpc_client_new(&(struct rpc_client_options) { .path = s->f.path });
 }
 
-/* A call that was not freed keeps the server longer than the test's limit. */
+/* A call that was not freed delays the server beyond the test's limit. */
 static void end(struct gate_server *s)
 {
 	gatekeeper_stop(s->keeper);
@@ -128,7 +128,7 @@ static int wait_for(struct gate_server *s, struct rpc_pending *p)
 	int code = rpc_pending_wait(p, &answer);
 
 	s->served += answer.n > 0;
-	/* Who is put aside has been told before. */
+	/* The replaced stream was notified before. */
 	if (code == ERR_ABORTED || code == ERR_UNAVAILABLE)
 		ck_assert_int_eq(last_state(&answer),
 		                 SRIOVDP__CONTROL__V1__DEVICE_PLUGIN_STATUS__STATE__STOPPING);
@@ -210,7 +210,7 @@ START_TEST(a_held_stream_has_no_thread_and_a_cancelled_one_closes_the_gate)
 
 	begin(&s);
 	p = enable(s.f.client, 1, 200);
-	ck_assert_int_eq(wait_for(&s, p), ERR_DEADLINE); /* gRPC's own threads are there now */
+	ck_assert_int_eq(wait_for(&s, p), ERR_DEADLINE); /* gRPC's own threads exist now */
 	ck_assert(becomes(&s, false));
 	before = count_threads();
 	p = enable(s.f.client, 1, NEVER_MS);

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Runs csi-sanity three times, with filesystems and raw block on NVMe and with virtio-fs (there with --topology), against
-# the driver in --mode=all and snap-sim, and compares the skipped specs with test/sanity/skips; the specs about expansion
-# once more where the CRD lets volumes grow. Needs root. Ends with
-# "sanity: N passed, N failed".
+# Runs csi-sanity three times, with filesystems and raw block on NVMe and with virtio-fs (there with --topology), against the
+# driver in --mode=all and snap-sim, and compares the skipped specs with test/sanity/skips; the specs about expansion run
+# again where the CRD lets volumes grow. Needs root. Ends with "sanity: N passed, N failed".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . test/lib/world.sh

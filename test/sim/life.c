@@ -12,6 +12,7 @@
 #include "test/sim/dpf/dpf.h"
 #include "test/sim/fabric/fabric.h"
 #include "test/sim/kinds/schema.h"
+#include "test/sim/kinds/served.h"
 #include "test/sim/store/mirror.h"
 #include "test/sim/store/store.h"
 
@@ -33,6 +34,8 @@ int sim_start(const struct sim_options *options, struct sim *ret, struct err *er
 	if (ret->stop_fd < 0)
 		abort();
 	schema_let_volumes_grow(options->growing_volumes);
+	if (served_set(&options->storage_versions, err))
+		return err_wrap(err, "--storage-version");
 	ret->store = store_new(options->history);
 	ret->faults = faults_new();
 	ret->counters = counters_new();

@@ -7,11 +7,11 @@
 #include "test/sim/base/sim.h"
 
 /*
- * Makes the parts, creates the first objects, starts DPF. `options` must outlive *ret. After an
- * error, too, sim_end() is to be called.
+ * Creates the parts, creates the first objects, starts DPF. `options` must outlive *ret. Call
+ * sim_end() even after an error.
  */
 int sim_start(const struct sim_options *options, struct sim *ret, struct err *err) MUST_CHECK;
-/* Wakes and ends all that waits for a client or an event; frees nothing. */
+/* Wakes and ends all waits for a client or an event; frees nothing. */
 void sim_stop(struct sim *sim);
-/* Ends and frees everything. No request may be under way. */
+/* Ends and frees everything. No request may be in flight. */
 void sim_end(struct sim *sim);

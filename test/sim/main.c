@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program: options -> the parts (life.c) -> HTTP -> wait for a signal -> the same backwards. */
+/*
+ * The program: options -> the parts (life.c) -> HTTP -> wait for a signal -> the same in reverse.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

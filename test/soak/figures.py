@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the drivers take: samples, the rule by which they are flat, a CSV and a plot."""
+"""Resource use of the drivers: samples, the rule by which they count as flat, a CSV and a plot."""
 import csv
 import os
 import threading
 import time
 
 FIELDS = ("anonymous_kb", "pss_kb", "threads", "fds")
-# The rule: of the values at rest, the least of the last third may exceed the most of the first third by so much. What the
-# heap's holes and the number of connections do from rest to rest is less (600 kB and 4 were seen), and goes down as well as
-# up; a leak lifts every value of the last third. The PSS is recorded and has no bound: it grows when other processes of the
-# machine that share the libraries end.
+# The rule: of the values at rest, the minimum of the last third may exceed the maximum of the first third by so much.
+# Variation by heap fragmentation and the number of connections between rests is smaller (600 kB and 4 were seen), and goes
+# down as well as up; a leak raises every value of the last third. The PSS is recorded without a limit: it grows when other
+# processes of the machine that share the libraries end.
 BOUNDS = {"anonymous_kb": 1024, "threads": 2, "fds": 6}
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#ff7f0e")
 
 
 def sample(pid):
-    """{field: value}; None for a process that has gone."""
+    """{field: value}; None for a process that has ended."""
     found = {}
     try:
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as f:

@@ -25,7 +25,7 @@ KINDS = (("ext4", False), ("xfs", False), ("", True))
 
 
 class Stopped(Exception):
-    """A life cannot go on; the book has the reason."""
+    """A life cannot continue; the book has the reason."""
 
 
 class Book:
@@ -58,7 +58,7 @@ class Book:
             self.codes[f"{method} {code}"] += 1
 
     def compare(self, world):
-        """An object that nobody claims is leaked; a volume that a caller was given and that is not there is lost."""
+        """An object without an owner is leaked; a volume that was returned to a caller and does not exist is lost."""
         before = self.snapshot()
         volumes = {o["metadata"]["name"]: o["metadata"]["uid"] for o in world.objects("dpuvolumes")}
         attached = collections.Counter(o["spec"]["dpuVolumeName"] for o in world.objects("dpuvolumeattachments"))
@@ -75,7 +75,7 @@ class Book:
 
 
 class Life(threading.Thread):
-    """Volumes of one claimant, one after the other, while `go` is set; `quiet` is set while there is none."""
+    """Volumes of one claimant, one after the other, while `go` is set; `quiet` is set while it has no volume."""
 
     def __init__(self, world, book, number, go, seed):
         super().__init__(daemon=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/slo.md promises, from the drivers' own /metrics: the formulas of manifests/monitoring/rules.yaml, over what the counters
+"""What docs/operate/slo.md promises, from the drivers' own /metrics: the formulas of manifests/monitoring/rules.yaml, over what the counters
 of a phase have gained. A phase is calm (lives without faults) or a storm. A driver that is killed is read just before."""
 import collections
 import http.client
@@ -20,7 +20,7 @@ CALM, STORM = "calm", "storm"
 # again are own time, too: in a storm they are the faults' share, and not held against anything.
 IN_TIME, WITHOUT_FAULT, OWN_SECONDS = 0.999, 1, 0.010
 IN_TIME_STORM = 0.99
-RECOVERY_SECONDS = 60  # other faults of the storm go on meanwhile, but for watches that hang
+RECOVERY_SECONDS = 60  # other faults of the storm continue during this time, except watches that hang
 
 
 class OverUnix(http.client.HTTPConnection):
@@ -35,7 +35,7 @@ class OverUnix(http.client.HTTPConnection):
 
 
 def read(path):
-    """{(name, labels): value}, or None when nobody answers. labels: sorted (name, value)."""
+    """{(name, labels): value}, or None if the page is unreachable. labels: sorted (name, value)."""
     connection = OverUnix(path)
     try:
         connection.request("GET", "/metrics")
@@ -53,7 +53,7 @@ def read(path):
 
 
 def total(page, name, **want):
-    """The sum of the series of a name; `want`: what a label's whole value matches."""
+    """The sum of the series of a name; `want`: a pattern for a label's whole value."""
     found = 0
     for (series, labels), value in page.items():
         if series == name:
@@ -85,7 +85,7 @@ class Service:
                 gained[series] += value - before.get(series, 0)
 
     def enter(self, phase, drivers):
-        """What has been gained until now is that of the phase before."""
+        """Counts until now belong to the previous phase."""
         for driver in drivers:
             self.look(driver)
         self.phase = phase
@@ -100,7 +100,8 @@ class Service:
         return total(read(driver.http) or {}, "snap_csi_watch_open") == 2
 
     def wait_for_api(self, what, driver, calm):
-        """From now, when the network works again, until the controller has heard from the API server and follows both kinds."""
+        """Starts now, when the network works again, and ends when the controller has received an answer of the API server and
+        follows both kinds."""
         began, now, start = time.monotonic(), time.time(), driver.starts
         while time.monotonic() - began < RECOVERY_SECONDS and driver.starts == start:
             page = read(driver.http) or {}
@@ -148,7 +149,7 @@ class Service:
             check(max(seconds) < RECOVERY_SECONDS, f"{what}: recovered after {max(seconds):.1f} s of {len(seconds)} outages")
 
     def table(self):
-        """The part of docs/slo.md that a run writes."""
+        """The part of docs/operate/slo.md that a run writes."""
         out = ["| Phase | Mode | Calls | By their deadline | Without our fault | Own time of a call |", "| --- | --- | --- | --- | --- | --- |"]
         for phase, says in ((CALM, "without faults"), (STORM, "in the storm")):
             for mode, called in (("controller", "controllers"), ("host", "nodes")):

@@ -107,7 +107,7 @@ class Soak:
         self.case("lives were lived", lambda: check(self.book.lives >= len(self.lives), f"only {self.book.lives}"))
         self.case("no call outlived its deadline", self.check_deadlines)
         explained = sum(n for name, n in self.book.codes.items() if name.startswith("Node") and name.endswith(" INTERNAL"))
-        self.case("without faults the objectives of docs/slo.md are met", self.service.check_calm)
+        self.case("without faults the objectives of docs/operate/slo.md are met", self.service.check_calm)
         self.case("in the storm they are, but for the faults' share", lambda: self.service.check_storm(explained))
         self.case("after each outage the driver recovers", self.service.check_outages)
         self.case("what the drivers take at rest is flat", self.check_flat)
@@ -123,7 +123,7 @@ class Soak:
         print(self.service.table())
         print(f"     {where}/soak.csv and soak.svg")
         if os.environ.get("UPDATE_DOCS"):
-            self.service.write("docs/slo.md", f"{self.options.seconds} s of the soak: {self.book.lives} lives of volumes on two hosts, "
+            self.service.write("docs/operate/slo.md", f"{self.options.seconds} s of the soak: {self.book.lives} lives of volumes on two hosts, "
                                f"{sum(self.storm.counts.values())} faults.")
 
 

@@ -21,8 +21,9 @@ WATCHES = ({"dropWatch": True}, {"expireWatch": True}, {"verb": "watch", "hang":
            {"verb": "watch", "status": 410, "reason": "Expired"})
 RESOURCES = ("dpuvolumes", "dpuvolumeattachments")
 DPF = (
-    {"dpf": "volume-never-bound", "text": "vendor is slow"}, {"dpf": "volume-failure", "text": "no capacity left"},
-    {"dpf": "volume-failure", "text": "the array is being serviced"}, {"dpf": "volume-finalizer-stuck"},
+    {"dpf": "volume-never-bound"}, {"dpf": "volume-failure"}, {"dpf": "volume-failure", "value": "Failure", "text": "no capacity left"},
+    {"dpf": "volume-failure", "value": "Failure", "text": "the array is being serviced"}, {"dpf": "volume-finalizer-stuck"},
+    {"dpf": "volume-error"}, {"dpf": "dpu-not-ready"}, {"dpf": "cluster-unreachable"},
     {"dpf": "attachment-never-ready", "text": "DPU is not ready"}, {"dpf": "attachment-failure", "text": "SNAP refused"},
     {"dpf": "attachment-finalizer-stuck"}, {"dpf": "attachment-unready", "text": "a restart", "ms": 500},
     {"dpf": "missing", "value": "dpu.pciAddress"}, {"dpf": "late", "value": "dpu", "ms": 700}, {"dpf": "pci-zero-first", "ms": 700},
@@ -30,7 +31,7 @@ DPF = (
 DEVICES = ({"dpf": "device-late", "ms": 1500}, {"dpf": "bind-ignored"}, {"dpf": "bind-refused"})
 
 
-# Of the network, in the words of docs/slo.md.
+# Of the network, in the words of docs/operate/slo.md.
 OUTAGES = {"refuse": "the API server refuses connections for up to 6 s", "stall": "the network swallows what is sent for up to 6 s",
            "stop": "the API server stands still for up to 3 s"}
 

@@ -77,7 +77,7 @@ class Relay:
             writer.transport.abort()
 
     def disturb(self, mode, seconds):
-        """"refuse" or "stall" for so long. What was kept back is dropped with its connection, never passed on late."""
+        """"refuse" or "stall" for so long. Held data are dropped with their connection, never forwarded late."""
         self.mode = mode
         if mode == "refuse":
             self.loop.call_soon_threadsafe(self.cut)
@@ -184,7 +184,7 @@ class World:
         return json.loads(sim_switch.request(self.port, method, path, body))
 
     def objects(self, kind):
-        """What there is. The faults are not meant for this question, so it is asked again."""
+        """All objects. The faults are not meant for this request, so it is repeated."""
         end = time.monotonic() + 120
         while True:
             connection = http.client.HTTPConnection("127.0.0.1", int(self.port), timeout=3)
@@ -229,7 +229,7 @@ class World:
         return [words[0] for words in map(str.split, text.splitlines()) if words[1:] and words[1].startswith(self.images + "/")]
 
     def records(self):
-        return [p for host in HOSTS for kind in ("formatting", "unstaging") for p in glob.glob(f"{self.dir}/{host}/{kind}/*")]
+        return [p for host in HOSTS for kind in ("formatting", "unstaging", "settings") for p in glob.glob(f"{self.dir}/{host}/{kind}/*")]
 
     # -- the end --------------------------------------------------------------------------------
     def close(self):

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * csi-call: calls a CSI driver from a shell. The request is JSON or path=value
- * words, the reply is printed as JSON; a refusal is printed as "CODE: text" and is
- * exit status 1. --stream reads a call per line from stdin and answers each with one line that
- * has its time, --rate measures calls per second. One thread but for --rate, which has one
- * per connection.
+ * csi-call: calls a CSI driver from a shell. The request is JSON or path=value words, the reply is
+ * printed as JSON; a refusal is printed as "CODE: text" and is exit status 1. --stream reads a call
+ * per line from stdin and answers each with one line that contains its time, --rate measures calls
+ * per second. One thread, except for --rate, which has one per connection.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -172,7 +171,7 @@ static int call_run(struct client_call *c, struct rpc_client *client, int timeou
 	return c->reply ? 0 : -1;
 }
 
-/* The socket's path: behind unix:// or unix:, or the text itself. */
+/* The socket's path: after unix:// or unix:, or the text itself. */
 static const char *socket_path(const char *endpoint)
 {
 	static const char *const schemes[] = { "unix://", "unix:" };
@@ -187,7 +186,7 @@ static struct rpc_client *new_client(const struct options *o)
 	return rpc_client_new(&(struct rpc_client_options) { .path = socket_path(o->endpoint) });
 }
 
-/* Waits until a server listens on the socket, since gRPC's own wait backs off by seconds. */
+/* Waits until a server listens on the socket, since gRPC's own retries back off by seconds. */
 static int await_listener(const struct options *o, struct err *err)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -249,7 +248,7 @@ static void print_stream_answer(struct client_call *c, const char *method)
 	fflush(stdout);
 }
 
-/* A line is a method, a space and a JSON object; the object may be absent. */
+/* A line is a method, a space and a JSON object, which may be absent. */
 static int stream(const struct options *o, struct rpc_client *client)
 {
 	char *line AUTO(free) = NULL;
@@ -337,7 +336,7 @@ static int rate(const struct options *o, char *const *words, int n)
 	return failures ? 1 : 0;
 }
 
-/* The text with the number in the place of each "%d". */
+/* The text with each "%d" replaced by the number. */
 static char *numbered(const char *text, int number)
 {
 	struct str all AUTO(str_clear) = STR_INIT(65536);
@@ -348,7 +347,7 @@ static char *numbered(const char *text, int number)
 	return str_take(&all);
 }
 
-/* Starts call `number`. NULL: its request is no request. */
+/* Starts call `number`. NULL: its request is invalid. */
 static struct rpc_pending *start_one(const struct options *o, struct rpc_client *client,
                                      char *const *words, int number, struct err *err)
 {
@@ -366,7 +365,7 @@ static struct rpc_pending *start_one(const struct options *o, struct rpc_client 
 	return p;
 }
 
-/* All at the same time, on one connection; prints how many succeeded. */
+/* All at the same time, on one connection; prints the number of successful calls. */
 static int at_once(const struct options *o, struct rpc_client *client, char *const *words)
 {
 	struct rpc_pending **calls AUTO(free) = xcalloc((size_t)o->at_once, sizeof(*calls));

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * curl-floor: the processor time that libcurl alone takes for requests to an API server, with
- * nothing around it: no CSI, no threads, nothing parsed. Makes volumes, reads them and deletes
- * them, so many at a time, and reads their events in one watch over the same connection. An API
- * server that is short of processors ends a watch that it finds slow: that is opened again where it
- * was. What the driver takes beyond that is its own. Prints one line of JSON: milliseconds for each
- * volume. One thread.
+ * curl-floor: the CPU time of libcurl for requests to an API server, without the driver: no CSI, no
+ * threads, no parsing. Creates volumes, reads them and deletes them, a given number at a time, and
+ * reads their events in one watch over the same connection. An API server that is short of CPU ends
+ * a watch that it considers slow: it is reopened at the same version. CPU time of the driver beyond
+ * that is its own. Prints one line of JSON: milliseconds per volume. One thread.
  */
 #include <getopt.h>
 #include <stdbool.h>
@@ -24,7 +23,7 @@
 #include "common/str.h"
 #include "kube/kube_event.h"
 
-/* As the driver has them: a stream's, and one for the longest answer. */
+/* The driver's values: a stream's, and one for the longest answer. */
 #define STREAM_BYTES 262144L
 #define ANSWER_BYTES (LIMIT_KUBE_ANSWER + STREAM_BYTES)
 #define POLL_MS 1000
@@ -38,7 +37,7 @@ struct floor {
 	unsigned out, failed;
 	CURL *watch;
 	size_t events;         /* lines of the watch */
-	struct str line, last; /* its line that is not whole yet, and the one before */
+	struct str line, last; /* its incomplete line, and the previous one */
 };
 
 static void line_ended(struct floor *f)
@@ -88,7 +87,7 @@ static CURL *begin(struct floor *f, const char *url, long buffer)
 	return easy;
 }
 
-/* From the last event on, if there was one. */
+/* Starts after the last event, if there was one. */
 static void watch(struct floor *f)
 {
 	struct kube_event e = { 0 };
@@ -190,7 +189,10 @@ static void turn(struct floor *f)
 	curl_multi_poll(f->multi, NULL, 0, POLL_MS, NULL);
 }
 
-/* What is made before the watch begins, and changed by then, has one event there instead of two. */
+/*
+ * A volume that is created before the watch begins, and changed before that, has one event there
+ * instead of two.
+ */
 static void await_watch(struct floor *f)
 {
 	int64_t end = monotonic_ns() + PATIENCE_S * INT64_C(1000000000);
@@ -205,7 +207,7 @@ static void await_watch(struct floor *f)
 	}
 }
 
-/* All volumes, and so many events of each. */
+/* All volumes, and the given number of events of each. */
 static double phase(struct floor *f, void (*start)(struct floor *f, unsigned i),
                     unsigned events_each)
 {

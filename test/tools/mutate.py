@@ -70,7 +70,7 @@ def chosen(like, seed):
 
 
 def run(command, clone, **more):
-    return subprocess.run(command, cwd=clone, stdin=subprocess.DEVNULL, capture_output=True, text=True, **more)
+    return subprocess.run(command, cwd=clone, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", **more)
 
 
 def tests_of(path, clone):

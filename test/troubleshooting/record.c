@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes down each error text, health fault and log line that a test program provokes, a line each:
- * "CODE<tab>text". The linker puts these functions around the driver's own (rules.mk: --wrap), so
- * that the tests know nothing of it. TEXTS names the file; without it nothing is written. Tests
- * fork, and jobs are threads: a line is one write to a file that is only appended to.
+ * Records each error text, health fault and log line that a test program causes, one per line:
+ * "CODE<tab>text". The linker wraps these functions around the driver's own (rules.mk: --wrap), so
+ * the tests need no change. TEXTS names the file; without it nothing is recorded. Tests fork, and
+ * jobs are threads: a line is one write to a file that is only appended to.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,9 +59,9 @@ static void record(const char *code, const char *text)
 	for (char *at = line; *at; at++)
 		if (*at == '\n')
 			*at = ' ';
-	line[len] = '\n'; /* in place of the terminator */
+	line[len] = '\n'; /* replaces the terminator */
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	/* A test may have taken all descriptors away. */
+	/* A test may have used up all descriptors. */
 	if (fd < 0 && errno == EMFILE)
 		return;
 	if (fd < 0 || write(fd, line, (size_t)len + 1) != len + 1)
@@ -144,7 +144,7 @@ int __wrap_node_storage_health(struct node *n, struct health *ret, struct err *e
 	return rc;
 }
 
-/* ---- who holds a volume: a part of errors ---- */
+/* ---- the holders of a volume: a part of errors ---- */
 
 void __wrap_holders_find(const struct holders_query *q, struct deadline d, struct holders *ret)
 {
@@ -160,7 +160,7 @@ void __wrap_holders_describe(const struct holders *h, const struct holders_query
 	record("", text->ptr);
 }
 
-/* ---- the log: what is recorded goes on to where the test has sent it ---- */
+/* ---- the log: recorded lines are passed on to the test's own destination ---- */
 
 static void (*next_fn)(void *arg, const char *line);
 static void *next_arg;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds docs/troubleshooting.md against what the driver prints.
+"""Holds docs/troubleshoot/troubleshooting.md against what the driver prints.
 
 Each row of its tables is provoked as rows.txt says, and each text in backticks of the row's first cell must be in what
 was printed: "..." stands for anything, a code in capitals before the texts is the error's own. OUT is the folder of the
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-DOC = "docs/troubleshooting.md"
+DOC = "docs/troubleshoot/troubleshooting.md"
 ROWS = "test/troubleshooting/rows.txt"
 HEADS = ("the error says", "the log says", "reason")
 CODE = re.compile(r"\b[A-Z]+(?:_[A-Z]+)*\b")
@@ -48,7 +48,7 @@ def flood(folder):
             pass
 
 
-# What lies in {dir}, how the program is started, and who talks to it. It is ended as soon as it serves.
+# The files in {dir}, how the program is started, and its clients. It is ended as soon as it serves.
 driver_cases = {
     "a wrong flag": {"args": ["--mode=both"]},
     "a variable that kubelet has not replaced": {"args": ["--mode=node", "--node-id=$(NODE_NAME)"]},
@@ -152,7 +152,7 @@ def provoke(how, out):
 
 
 def missing(cell, printed):
-    """What the row's first cell promises and nothing printed: a list of texts."""
+    """Texts that the row's first cell promises and that were not printed: a list."""
     texts = re.findall(r"`([^`]+)`", cell)
     plain = re.sub(r"`[^`]+`", "", cell)
     codes = [c for c in CODE.findall(plain) if c in CODES]

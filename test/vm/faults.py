@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the driver answers to each fault, as the scenarios see it, and docs/faults.md, which says the same to people.
+"""What the driver answers to each fault, as the scenarios see it, and test/reports/faults.md, which says the same to people.
 
 A row of the table is a fault, the guests in which it was caused (kernel, native multipath), a call, the answer, and
 what recovery leads to. Numbers are not compared: device names, times and sizes differ from kernel to kernel.
@@ -60,9 +60,9 @@ class Answers:
     def differences(self, whole):
         """Lines that tell where the file is not true; `whole`: every scenario has run, so what was not seen is not true."""
         written, seen = self._flat(self._written()[1]), self._flat(self._seen())
-        lines = ["docs/faults.md does not have: " + " | ".join(row) for row in sorted(seen - written)]
+        lines = ["test/reports/faults.md does not have: " + " | ".join(row) for row in sorted(seen - written)]
         if whole:
-            lines += ["docs/faults.md has, but was not seen: " + " | ".join(row) for row in sorted(written - seen)]
+            lines += ["test/reports/faults.md has, but was not seen: " + " | ".join(row) for row in sorted(written - seen)]
         return lines + (["UPDATE_DOCS=1 writes it"] if lines else [])
 
     def write(self, whole):
@@ -84,7 +84,7 @@ class Answers:
 
 
 class Fault:
-    """One fault: what was asked while it lasted, and what came of it."""
+    """One fault: the call made while it lasted, and its result."""
 
     def __init__(self, answers, guest, what):
         self.answers, self.guest, self.what, self.asked = answers, guest, what, []

@@ -1,4 +1,4 @@
-# Sourced by every command that the host sends: what the DPU does to the functions, done with nvme-cli.
+# Sourced by every command that the host sends: the DPU's actions on the functions, done with nvme-cli.
 # shellcheck shell=sh
 export PATH=/sbin:/bin:/usr/sbin:/usr/bin LC_ALL=C
 
@@ -38,14 +38,14 @@ vf_up() {
 	echo "$2" >"$p/sriov_numvfs"
 	vf_online "$1" "$2"
 }
-# Linux hides the UUIDs of QEMU's controllers (a quirk of 1b36:0010); a dynamic id without the quirk wins. Before the functions are bound;
-# those that nobody holds are bound by it.
+# Linux hides the UUIDs of QEMU's controllers (a quirk of 1b36:0010); a dynamic id without the quirk takes precedence. Call it
+# before the functions are bound; it binds those without a driver.
 show_uuids() { echo "1b36 0010 ffffffff ffffffff 010802 ffffff 0" >/sys/bus/pci/drivers/nvme/new_id; }
 # attach PF NSID CNTLID / detach PF NSID CNTLID: attaches or detaches a volume, as the DPU does
 attach() { nvme attach-ns "/dev/$(controller_of "$1")" -n "$2" -c "$3"; }
 detach() { nvme detach-ns "/dev/$(controller_of "$1")" -n "$2" -c "$3"; }
-# state: what the kernel said last, where each thread of a program is, and what the connections have not delivered; for the log of a test
-# that failed
+# state: the kernel's last messages, the state of each thread of a program, and undelivered data of the connections; for the
+# log of a failed test
 state() {
 	dmesg | tail -n 20
 	for t in /proc/[0-9]*/task/[0-9]*; do

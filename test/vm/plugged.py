@@ -40,7 +40,8 @@ class Plugged:
         self.w, self.name = w, name
 
     def ask(self, command, not_yet, **arguments):
-        """Asks QEMU, again while it says that it is not ready for it. What is asked for is the function unless `id` says otherwise."""
+        """Sends a request to QEMU, repeatedly while QEMU reports that it is not ready. The request is about the function
+        unless `id` names another object."""
         arguments.setdefault("id", f"plug-{self.name}")
         for again in reversed(range(300)):
             try:
@@ -59,8 +60,8 @@ class Plugged:
         slot = OUTSIDE_SLOT if port == OUTSIDE else FIRST_SLOT + port
         return self.w.vm.sh(
             f"s=/sys/bus/pci/slots/{slot}; a=$(cat $s/address).0; i=0; echo 1 >$s/power 2>/dev/null;"
-            f"until [ -e /sys/bus/pci/devices/$a/{found} ]; do i=$((i+1)); [ $i -lt 300 ] || exit 1; sleep 0.1; done; echo $a",
-            timeout=60).split()[-1]
+            f"until [ -e /sys/bus/pci/devices/$a/{found} ]; do i=$((i+1)); [ $i -lt 1200 ] || exit 1; sleep 0.1; done; echo $a",
+            timeout=150).split()[-1]
 
     def unplug(self, address, button=False):
         """The guest switches the slot off, and QEMU takes the function out. `button`: QEMU presses the slot's attention button, and the
@@ -74,7 +75,7 @@ class Plugged:
         self.unplugged()
 
     def unplugged(self):
-        for _ in range(100):
+        for _ in range(600):
             if not self.is_plugged():
                 return
             time.sleep(0.1)
@@ -116,7 +117,7 @@ class PluggedShare(Plugged):
         self.plugs += 1
         socket, channel = f"{self.w.vm.dir}/{self.name}-{self.plugs}.sock", f"channel-{self.name}-{self.plugs}"
         self._serve(socket)
-        # The socket is there a moment before its daemon listens.
+        # The socket exists a moment before its daemon listens.
         self.ask("chardev-add", ("Connection refused",), id=channel, backend={"type": "socket", "data": {
             "addr": {"type": "unix", "data": {"path": socket}}, "server": False}})
         bus = OUTSIDE if port == OUTSIDE else f"port{port}"
@@ -127,7 +128,8 @@ class PluggedShare(Plugged):
         return self.address
 
     def unbind(self):
-        """Takes the function from its driver. The kernel gives a plugged function to a driver that is there, whatever drivers_autoprobe says."""
+        """Unbinds the function from its driver. The kernel binds a plugged function to a present driver, regardless of
+        drivers_autoprobe."""
         self.w.vm.sh(f"d=/sys/bus/pci/devices/{self.address}/driver; [ ! -e $d ] || echo {self.address} >$d/unbind")
 
     def _serve(self, socket):

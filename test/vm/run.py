@@ -5,7 +5,7 @@
 Usage: run.py --images DIR --binary FILE --out DIR [--only WORD] [--world NAME]
 Ends with the table of all scenarios and "e2e-vm: N passed, N failed, N skipped".
 
-What the scenarios record of faults and answers is compared with docs/faults.md; UPDATE_DOCS=1 writes that file instead.
+What the scenarios record of faults and answers is compared with test/reports/faults.md; UPDATE_DOCS=1 writes that file instead.
 """
 import argparse
 import os
@@ -27,6 +27,7 @@ import scenarios_hotplug  # noqa: F401  pylint: disable=unused-import
 import scenarios_kill  # noqa: F401  pylint: disable=unused-import
 import scenarios_life  # noqa: F401  pylint: disable=unused-import
 import scenarios_prepare  # noqa: F401  pylint: disable=unused-import
+import scenarios_queue  # noqa: F401  pylint: disable=unused-import
 import scenarios_readonly  # noqa: F401  pylint: disable=unused-import
 import scenarios_share  # noqa: F401  pylint: disable=unused-import
 import scenarios_share_faults  # noqa: F401  pylint: disable=unused-import
@@ -93,7 +94,7 @@ WORLDS = {
 # These run beside the others, see Lane; so that both lanes take the same time.
 BESIDE = ("newer", "hotplug", "no-pciehp", "shares", "shares-newer")
 
-# As docs/faults.md names them: backports moves on.
+# As test/reports/faults.md names them: backports moves on.
 KERNELS = {"stable": "6.1", "backports": "backports"}
 
 
@@ -118,7 +119,7 @@ class Table:
         return sum(row[0] == result for row in self.rows)
 
     def print(self):
-        """All rows together: what was printed on the way is among other lines."""
+        """All rows together: those printed on the way are between other lines."""
         print(f"\n      {'scenario':92}  {'world':13}  {'kernel':20}  multipath  seconds")
         for row in self.rows:
             print(self.text(row))
@@ -170,7 +171,7 @@ class WorldRun:
         return True
 
     def is_done(self, world, function):
-        """After a failure. False: the guest's own kernel was at fault, and the scenario runs once more."""
+        """After a failure. False: the guest's own kernel was at fault, and the scenario runs again."""
         deadlock = ""
         try:
             print("guest's state:\n" + world.vm.sh("state", check=False)[1], flush=True)
@@ -236,7 +237,7 @@ def main():
     options = parser.parse_args()
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     messages = load_messages(options.out, root)
-    table, answers = run_lanes(options, os.path.join(root, "docs/faults.md"), messages)
+    table, answers = run_lanes(options, os.path.join(root, "test/reports/faults.md"), messages)
     table.print()
     whole = not options.only and not options.world and not table.count("SKIP") and not table.count("FAIL")
     differences = answers.write(whole) if os.environ.get("UPDATE_DOCS") else answers.differences(whole)

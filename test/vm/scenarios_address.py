@@ -6,7 +6,7 @@ World "crowded" has one function of every class that a host may have; all of the
 from scenario import scenario
 from world import MIB
 
-# Of every function: who holds it, who is to hold it, and what is below it.
+# Of every function: its driver, its expected driver, and the entries below it.
 STATE = """cd /sys/bus/pci/devices; grep -Hs . */class */vendor */device */driver_override */enable */sriov_numvfs\
  */sriov_drivers_autoprobe; ls -l */driver | sed 's/^.* \\([^ ]* -> \\)/\\1/'; ls -d */nvme/* */net/* */usb* */ata* */virtio*; true"""
 CLASSES = {"0x0600": "a host bridge", "0x0601": "an ISA bridge", "0x0604": "a PCI bridge", "0x0106": "a SATA controller", "0x0c05": "an SMBus",
@@ -28,7 +28,7 @@ def crowd_in_use(w):
 
 
 def crowd_works(w):
-    """Everything that was in use still reads and writes."""
+    """Everything that was in use can still be read and written."""
     said = w.vm.sh("""echo 3 >/proc/sys/vm/drop_caches; n=0
         for d in /mnt/sda /mnt/sdb /mnt/vda /mnt/nvme*; do [ "$(cat $d/mine)" = mine ] && echo more >>$d/log && sync $d/log && n=$((n+1)); done
         ifconfig eth1 | grep -q 10.9.9.9 && echo $n""")

@@ -25,7 +25,7 @@ def attachment(w, name, pf, dpu):
 
 
 def life(w, name, path, options, kept):
-    """Attached twice, held, detached, attached again: one mount, the holder is named, the data are there."""
+    """Attached twice, held, detached, attached again: one mount, the holder is named, the data are intact."""
     point = f"/srv/{name}"
     for _ in range(2):
         said = host(w, f"attach -f {path} --mount {point} {options}")

@@ -59,20 +59,20 @@ def unplugged_under_a_writer(w):
         if "fs" in options:
             writer_ends(w)
         fault = w.fault(f"function unplugged under a pod, {kind}")
-        fault.ask("NodeGetVolumeStats", volume.stats, "UNAVAILABLE", "gone")
-        fault.ask("NodePublishVolume", lambda v=volume: v.publish("pod-2"), "UNAVAILABLE", "gone")
+        fault.ask("NodeGetVolumeStats", volume.stats, "UNAVAILABLE", "no longer exists")
+        fault.ask("NodePublishVolume", lambda v=volume: v.publish("pod-2"), "UNAVAILABLE", "no longer exists")
         w.kill_driver()
         w.start_driver()
         volume.k = w.kubelet
         if "fs" not in options:
             w.vm.sh("kill $(cat /tmp/holder.pid); true")
-        # Once the function comes back while the pod still lives: its mounts stay dead, and nobody gets the new disk by them.
+        # Once, the function returns while the pod still runs: its mounts stay dead, and do not lead to the new disk.
         alive = kind != "ext4"
         if alive:
             disk.plug(2)
             moved = disk.volume(slots[2], **options)
-            fault.ask("NodePublishVolume, while it is back", lambda v=moved: v.publish("pod-2"), "UNAVAILABLE|FAILED_PRECONDITION", "gone")
-            fault.ask("NodeGetVolumeStats, while it is back", volume.stats, "UNAVAILABLE", "gone")
+            fault.ask("NodePublishVolume, while it is back", lambda v=moved: v.publish("pod-2"), "UNAVAILABLE|FAILED_PRECONDITION", "no longer exists")
+            fault.ask("NodeGetVolumeStats, while it is back", volume.stats, "UNAVAILABLE", "no longer exists")
         clean(w, volume, fault)
         if not alive:
             disk.plug(2)

@@ -24,7 +24,7 @@ def die_at(w, call, point):
         getattr(volume(w), call)()
     except Refused:
         pass
-    w.check(w.vm.sh("kill -0 $(cat /tmp/driver.pid) 2>/dev/null", check=False)[0] != 0, f"{call} did not pass {point}")
+    w.check(w.has_died(), f"{call} did not pass {point}")
     w.start_driver()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host that is not prepared: VFs that nobody has made, SR-IOV that is off, a driver that is absent or refused."""
+"""A host that is not prepared: no VFs, SR-IOV that is off, a driver that is absent or refused."""
 from scenario import scenario
 
 PREPARE = "--node-nvme-load-driver=true --node-nvme-create-vfs=true"
@@ -7,7 +7,7 @@ PREPARE = "--node-nvme-load-driver=true --node-nvme-create-vfs=true"
 
 def said(w, text, word):
     """Waits for the log line with the word: the driver prepares the host while it serves already."""
-    w.vm.sh(f"i=0; until tail -n +$(cat /tmp/log.from) /tmp/driver.log | grep -q '{word}'; do i=$((i+1)); [ $i -lt 300 ] ||"
+    w.vm.sh(f"i=0; until tail -n +$(cat /tmp/log.from) /tmp/driver.log | grep -q '{word}'; do i=$((i+1)); [ $i -lt 1200 ] ||"
             " { tail -n 20 /tmp/driver.log; exit 1; }; sleep 0.1; done")
     line = w.vm.sh(f"tail -n +$(cat /tmp/log.from) /tmp/driver.log | grep '{word}' | head -n 1")
     w.check(text in line, f"the log says {line!r}, not {text!r}")
@@ -26,7 +26,7 @@ def stop(w):
 
 
 def cannot_count(w):
-    """It registers all the same, and its health says that the number was counted earlier or is a guess."""
+    """It registers anyway, and its health says that the number was counted earlier or is a guess."""
     w.check(w.kubelet.node("NodeGetInfo").max_volumes_per_node > 0, "a node without a limit")
     reasons = [h.reason for h in w.kubelet.node("NodeGetStorageHealth").backend_health]
     w.check(reasons in (["NoFunctions", "VolumeLimitLastKnown"], ["NoFunctions", "VolumeLimitGuessed"]), str(reasons))
@@ -85,7 +85,7 @@ def sriov_off(w):
     w.stop_driver()
     start(w, PREPARE)
     w.check(not stop(w) and numvfs(w) == 2, "a PF without SR-IOV beside another one with VFs is no failure")
-    # Only that PF: the other one has gone from the bus.
+    # Only that PF: the other one was removed from the bus.
     w.vm.sh(f"echo 0 >/sys/bus/pci/devices/{w.pf[0]}/sriov_numvfs; echo 1 >/sys/bus/pci/devices/{w.pf[0]}/remove")
     fault = w.fault("the only SNAP PF has no SR-IOV")
     start(w, PREPARE)

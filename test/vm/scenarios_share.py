@@ -29,7 +29,7 @@ def driver_of(w, address):
 
 
 def at_once(calls):
-    """Runs the calls beside each other; what they raised."""
+    """Runs the calls concurrently; returns the exceptions that they raised."""
     failures = []
 
     def run(call):
@@ -67,7 +67,7 @@ def blacklisted(w):
     w.stop_driver()
     w.start_driver()
     volume = share.volume()
-    fault.ask("NodeStageVolume, --node-virtiofs-load-driver", lambda: volume.stage(timeout=20), "OK")
+    fault.ask("NodeStageVolume, --node-virtiofs-load-driver", volume.stage, "OK")
     volume.publish()
     w.check(share_of(w, volume) == ["virtiofs", share.tag], "the share is not mounted")
     clean(w, volume)
@@ -87,7 +87,7 @@ def kernel_without_virtiofs(w):
     w.check(not w.mounts(), "something is mounted")
     w.vm.sh(f"mv /tmp/virtiofs {module}; depmod")
     volume = share.volume()
-    fault.ask("NodeStageVolume, once it has", lambda: volume.stage(timeout=20), "OK")
+    fault.ask("NodeStageVolume, once it has", volume.stage, "OK")
     clean(w, volume)
     fault.then("staged by the retry")
     share.unplug()
@@ -200,7 +200,7 @@ def first_one_goes(w):
     fault = w.fault("another device had the tag first")
     fault.ask("NodeStageVolume", lambda: volume.stage(timeout=6), "FAILED_PRECONDITION", "twice")
     foreign.unplug()
-    fault.ask("NodeStageVolume, once it has gone", lambda: volume.stage(timeout=20), "OK")
+    fault.ask("NodeStageVolume, once it has gone", volume.stage, "OK")
     volume.publish()
     w.check(w.vm.sh(f"ls {volume.target('pod-1')}") == "mine", "another folder is mounted")
     clean(w, volume)
@@ -244,7 +244,7 @@ def given_back(w):
     w.vm.sh(f"mkdir -p /mnt/other; unshare -m sh -c '/sbin/mount -t virtiofs {other.tag} /mnt/other && touch /tmp/mounted && sleep 600'"
             " </dev/null >/dev/null 2>&1 & echo $! >/tmp/holder.pid; until [ -e /tmp/mounted ]; do sleep 0.05; done; rm /tmp/mounted")
     fault.ask("NodeStageVolume, a share is mounted in another mount namespace", volume.stage, "UNAVAILABLE|INTERNAL|FAILED_PRECONDITION",
-              "stays with driver virtio-pci")
+              "stays bound to driver virtio-pci")
     w.vm.sh(f"p=$(cat /tmp/holder.pid); kill $(pgrep -P $p) $p; rm {folder}")
     fault.ask("NodeStageVolume, once it can", volume.stage, "OK")
     volume.unstage()

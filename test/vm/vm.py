@@ -190,7 +190,7 @@ class VM:
         shutil.rmtree(self.dir, ignore_errors=True)
 
     # -- inside ---------------------------------------------------------------------------------
-    def sh(self, script, timeout=60, check=True):
+    def sh(self, script, timeout=150, check=True):
         """Runs a shell script in the guest; its output (stdout and stderr)."""
         out = b""
         try:

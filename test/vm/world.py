@@ -19,7 +19,7 @@ class World:
         self.binary, self.messages, self.kubelet = binary, messages, None
         self.faults, self.driver_flags = None, driver_flags
         self.pf = []
-        self.is_lost = False  # the guest's kernel waits for ever for a function, and so does who looks at it
+        self.is_lost = False  # the guest's kernel waits permanently for a function, and so do processes that access it
 
     def __enter__(self):
         shutil.copy(self.binary, self.vm.share + "/driver")
@@ -47,12 +47,22 @@ class World:
         self.vm.sh(f"(setsid {program} {DRIVER_FLAGS} {self.driver_flags} {flags} >>/tmp/driver.log 2>&1 & echo $! >/tmp/driver.pid)\n"
                    "[ -e /tmp/socat.pid ] || { setsid socat TCP-LISTEN:9000,reuseaddr,fork UNIX-CONNECT:/csi.sock"
                    " >/dev/null 2>&1 & echo $! >/tmp/socat.pid; }\n"
-                   "i=0; until [ -S /csi.sock ] && kill -0 $(cat /tmp/driver.pid); do i=$((i + 1)); [ $i -lt 100 ]"
+                   "i=0; until [ -S /csi.sock ] && kill -0 $(cat /tmp/driver.pid); do i=$((i + 1)); [ $i -lt 900 ]"
                    " || { cat /tmp/driver.log; exit 1; }; sleep 0.05; done")
         if self.kubelet:
             self.kubelet.close()
         self.kubelet = Kubelet(self.messages, f"127.0.0.1:{self.vm.rpc_port}")
-        self.kubelet.call("Identity", "Probe", timeout=30, wait_for_ready=True)
+        try:
+            self.kubelet.call("Identity", "Probe", wait_for_ready=True)
+        except Refused as refused:
+            raise Failed(f"{refused}; {self.silence()}") from refused
+
+    def silence(self):
+        """One line about a driver that does not answer: is its process alive, where do its threads sleep, what did it log last?"""
+        script = ("p=$(cat /tmp/driver.pid); kill -0 $p && echo the driver runs: || echo the driver has ended: ;"
+                  " for t in /proc/$p/task/*; do echo $(cat $t/comm $t/wchan); done; tail -n 4 /tmp/driver.log;"
+                  " kill -0 $(cat /tmp/socat.pid) || echo socat has ended")
+        return " | ".join(self.vm.sh(script, check=False)[1].splitlines())
 
     def copy_killable(self):
         """Puts the driver that can be told where to die beside the other one; its path in the guest."""
@@ -63,6 +73,11 @@ class World:
 
     def kill_driver(self):
         self.vm.sh("kill -9 $(cat /tmp/driver.pid); while kill -0 $(cat /tmp/driver.pid) 2>/dev/null; do sleep 0.02; done")
+
+    def has_died(self):
+        """Waits for the end of a driver that kills itself: its client sees the end of the connection a moment earlier."""
+        return self.vm.sh("i=0; while kill -0 $(cat /tmp/driver.pid) 2>/dev/null; do i=$((i + 1)); [ $i -lt 1200 ] || exit 1; sleep 0.1; done",
+                          check=False)[0] == 0
 
     def stop_driver(self):
         self.vm.sh("kill $(cat /tmp/driver.pid); while kill -0 $(cat /tmp/driver.pid) 2>/dev/null; do sleep 0.02; done")
@@ -137,11 +152,11 @@ class World:
         self.check(not overrides, "driver_override is left: " + overrides)
         left = self.vm.sh("cd /var/lib/kubelet/plugins/csi.snap.nvidia.com 2>/dev/null && find formatting unstaging -type f 2>/dev/null; true")
         self.check(not left, "a record is left: " + left)
-        self.kubelet.call("Identity", "Probe", timeout=30)
+        self.kubelet.call("Identity", "Probe")
 
     # -- what the tests ask ---------------------------------------------------------------------
     def fault(self, what):
-        """Registers a fault for docs/faults.md."""
+        """Registers a fault for test/reports/faults.md."""
         return self.faults.fault(what)
 
     def mounts(self, below="/var/lib/kubelet"):

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends every request of CSI with a marker in every field that the official file calls secret, and
- * in the values of context keys that sound like secrets, whole and damaged; then looks for the
- * marker in every log line (at the highest verbosity) and every error. First to services that
+ * Sends every request of CSI with a marker in every field that the official file marks as secret,
+ * and in the values of context keys with names like secrets, whole and damaged; then searches for
+ * the marker in every log line (at the highest verbosity) and every error. First to services that
  * succeed, then to services that fail, then to the driver itself, with snap-sim (whose bearer token
- * is the marker too) behind it. Usage: markers SECRETS_LIST [DRIVER SNAP_SIM].
+ * is also the marker) behind it. Usage: markers SECRETS_LIST [DRIVER SNAP_SIM].
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -163,7 +163,7 @@ static void add_message(struct str *s, const ProtobufCMessageDescriptor *d, enum
 			add_field(s, &d->fields[i], damage);
 }
 
-/* Sends the request and returns the code. The test fails when the error shows the marker. */
+/* Sends the request and returns the code. The test fails if the error contains the marker. */
 static int send_damaged(struct rpc_client *c, const char *service,
                         const ProtobufCMethodDescriptor *m, enum damage damage, int timeout_ms)
 {
@@ -180,7 +180,7 @@ static int send_damaged(struct rpc_client *c, const char *service,
 	return code;
 }
 
-/* All methods, all damages. Returns how many were sent. */
+/* All methods, all damages. Returns the number of requests sent. */
 static int send_all(struct rpc_client *c, bool expect_ok, int timeout_ms)
 {
 	int sent = 0;
@@ -300,7 +300,7 @@ static void serve_and_look(bool fail)
 	ck_assert_int_eq(seen.lines, sent);
 	ck_assert_int_ge(all.handled, sent / DAMAGES);
 	ck_assert_msg(seen.marked == 0, "%d lines, the first: %s", seen.marked, seen.first);
-	ck_assert_int_gt(seen.with_keys, 5); /* key names are there, at this verbosity */
+	ck_assert_int_gt(seen.with_keys, 5); /* key names are logged at this verbosity */
 	all_services_clear(&all);
 }
 
@@ -408,8 +408,8 @@ static void make_roots(const struct rpc_fixture *f)
 }
 
 /*
- * Makes and attaches a volume, and requests both again with other secrets, for the texts that name
- * differences.
+ * Creates and attaches a volume, and repeats both requests with other secrets, for the texts that
+ * name differences.
  */
 static void send_a_life(struct rpc_client *c)
 {

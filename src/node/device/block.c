@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads what sysfs says about a block device. Names and device numbers are reused at once, so the
- * disk's sequence number is read before and after the rest. Opens no device.
+ * Reads the sysfs attributes of a block device. The kernel reuses names and device numbers at once,
+ * so the disk's sequence number is read before and after the other attributes. Opens no device.
  */
 #include "node/device/block.h"
 
@@ -14,12 +14,11 @@
 #include "common/mem.h"
 #include "node/device/sysfs.h"
 
-#define SECTOR \
-	512 /* bytes; the unit of the size attribute, whatever the device's own sectors are */
+#define SECTOR 512 /* bytes; the unit of the size attribute, whatever the logical block size */
 
 /* ---- UUIDs ---- */
 
-/* The next digit in lower case, '\0' at the end. */
+/* Returns the next digit in lower case, '\0' at the end. */
 static int next_digit(const char **p)
 {
 	while (**p == '-')
@@ -52,8 +51,8 @@ int block_uuid(const char *dir, char ret[40], struct err *err)
 	if (sysfs_attr(dir, "wwid", &wwid, err) < 0 || sysfs_attr(dir, "uuid", &uuid, err) < 0)
 		return -1;
 	/*
-	 * Without a UUID the kernel shows the NGUID as uuid. wwid begins with the name of the
-	 * identifier that it is made of.
+	 * If the namespace has no UUID, the kernel shows the NGUID as uuid. wwid begins with the
+	 * name of the identifier on which it is based.
 	 */
 	if (uuid && uuid_known(uuid) && (!wwid || str_has_prefix(wwid, "uuid.")))
 		snprintf(ret, 40, "%.39s", uuid);
@@ -62,7 +61,7 @@ int block_uuid(const char *dir, char ret[40], struct err *err)
 
 /* ---- one device ---- */
 
-/* 0, SYSFS_ABSENT or -1. */
+/* Reads the device number. Returns 0, SYSFS_ABSENT or -1. */
 static int block_read_devno(const char *dir, dev_t *ret, struct err *err)
 {
 	char *text AUTO(free) = NULL;
@@ -78,7 +77,7 @@ static int block_read_devno(const char *dir, dev_t *ret, struct err *err)
 	return 0;
 }
 
-/* A missing attribute counts as `otherwise`. */
+/* Reads a number; if the attribute is missing, *ret is `otherwise`. */
 static int read_u64_or(const char *dir, const char *name, uint64_t otherwise, uint64_t *ret,
                        struct err *err)
 {

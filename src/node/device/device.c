@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds the device of a volume: published address -> PCI function -> its driver -> the device that
- * the kind finds below it; then every known fact must agree. Reads sysfs only; device_wait.c waits
- * and binds, device_open.c opens. No state, any thread.
+ * the kind finds below it. Then verifies that every known fact agrees. Only reads sysfs;
+ * device_wait.c waits and binds, device_open.c opens. No state, any thread.
  */
 #include "node/device/device.h"
 
@@ -18,9 +18,10 @@
 #include "node/device/device_function.h"
 #include "node/device/device_kind.h"
 #include "node/device/pci_driver.h"
+#include "node/device/pci_slots.h"
 #include "node/device/sysfs.h"
 
-#define WHY_MAX 700 /* leaves room in an error's text for what callers put in front */
+#define WHY_MAX 700 /* leaves space in an error message for the prefixes of callers */
 
 /* ---- find ---- */
 
@@ -43,7 +44,7 @@ static int read_driver_stage(const struct device_world *w, struct device_sight *
 	         driver ? "is held by driver " : "has no driver", driver ? driver : "",
 	         sight->kind->driver);
 	if (!driver && device_function_without_memory(w, sight->pci))
-		str_add(why, "; the host has no memory for its BARs (add pci=realloc to the "
+		str_add(why, "; the host assigned no memory to its BARs (add pci=realloc to the "
 		             "kernel's arguments)");
 	return DEVICE_ABSENT;
 }
@@ -51,19 +52,29 @@ static int read_driver_stage(const struct device_world *w, struct device_sight *
 static int device_check_facts(const struct device *dev, const struct device_want *want,
                               struct err *err);
 
+/* Called before the function is changed, because the UUID is the only proof for a static PF. */
+static int check_provable(const struct device_want *want, struct err *err)
+{
+	if (want->function != DEVICE_FUNCTION_STATIC_PF || uuid_known(want->uuid))
+		return 0;
+	return err_set(err, ERR_PRECONDITION,
+	               "the attachment has no namespaceUUID (status.dpu.nvmeAttrs), and nothing "
+	               "else identifies the volume of a static PF; left alone");
+}
+
 int device_probe_below(const struct device_world *w, const struct device_want *want,
                        struct device *ret, struct device_sight *sight, struct str *why,
                        struct err *err)
 {
 	struct device found;
-	/* A caller that knows a VUID has found the function by it. */
+	/* If the VUID is known, the function was found by it. */
 	int rc = device_function_check(w, sight->kind, sight->pci, want->function,
 	                               !str_empty(want->vuid), why, err);
 
 	sight->stage = DEVICE_NO_FUNCTION;
 	if (!rc)
 		rc = read_driver_stage(w, sight, why, err);
-	/* Not before the driver is known: what a VM uses is not even looked at. */
+	/* Only once the driver is known, because a function used by a VM is not even read. */
 	if (rc > 0 && sight->stage != DEVICE_NO_FUNCTION && sight->kind->check_unbound &&
 	    sight->kind->check_unbound(w, sight->pci, want, err))
 		return -1;
@@ -88,11 +99,15 @@ int device_probe(const struct device_world *w, const struct device_want *want, s
 	struct pci_match match;
 	int rc;
 
-	if (!kind || kind->check_want(want, err) || pci_parse(want->pci, &address, err))
+	if (!kind || kind->check_want(want, err) || check_provable(want, err) ||
+	    pci_parse(want->pci, &address, err))
 		return -1;
 	match = kind->functions(w);
 	rc = pci_resolve(w, &address, want->vuid, &match, sight.pci, why, err);
-	/* The VUID of a VF is that of its PF, and the address says which VF it is. */
+	/*
+	 * Only for a PF, because the VUID of a VF is that of its PF, and only the address
+	 * identifies the VF.
+	 */
 	if (rc == PCI_ABSENT && want->function == DEVICE_FUNCTION_PF && !str_empty(want->vuid))
 		rc = pci_find_vuid(w, want->vuid, &match, sight.pci, err);
 	if (!rc) {
@@ -141,19 +156,27 @@ static int device_check_facts(const struct device *dev, const struct device_want
 	if (want->nsid && dev->nsid != want->nsid) {
 		metric_add(METRIC_REFUSALS, 1, LABELS("wrong namespace"));
 		return err_set(err, ERR_PRECONDITION,
-		               "device %s has namespace id %u, the attachment says %u", dev->name,
-		               dev->nsid, want->nsid);
+		               "device %s has namespace id %u (expected %u, from the attachment)",
+		               dev->name, dev->nsid, want->nsid);
 	}
 	if (uuid_known(want->uuid) && *dev->uuid && !uuid_equal(dev->uuid, want->uuid)) {
 		metric_add(METRIC_REFUSALS, 1, LABELS("wrong uuid"));
 		return err_set(err, ERR_PRECONDITION,
-		               "device %s (PCI function %s, namespace %u) has UUID %s, the "
-		               "attachment says %s: not this volume's disk",
+		               "device %s (PCI function %s, namespace %u) has UUID %s (expected "
+		               "%s, from the attachment): not this volume's disk",
 		               dev->name, dev->pci, dev->nsid, dev->uuid, want->uuid);
+	}
+	if (want->function == DEVICE_FUNCTION_STATIC_PF && !uuid_known(dev->uuid)) {
+		metric_add(METRIC_REFUSALS, 1, LABELS("wrong uuid"));
+		return err_set(
+			err, ERR_PRECONDITION,
+			"device %s (static PF %s, namespace %u) has no UUID (expected %s), and "
+			"nothing else identifies it as this volume's disk",
+			dev->name, dev->pci, dev->nsid, want->uuid);
 	}
 	if (dev->size < want->capacity) {
 		metric_add(METRIC_REFUSALS, 1, LABELS("wrong size"));
-		return err_set(err, ERR_PRECONDITION, "device %s has %s, the volume has %s",
+		return err_set(err, ERR_PRECONDITION, "device %s has %s, but the volume has %s",
 		               dev->name, str_bytes(dev->size, have),
 		               str_bytes(want->capacity, need));
 	}
@@ -165,7 +188,7 @@ int device_check(const struct device *dev, const struct device_want *want, struc
 	return device_check_facts(dev, want, err) ? name_volume(want, err) : 0;
 }
 
-/* Is it the function with the published bus, device and function number? */
+/* Returns true if the device's function has the published bus, device and function number. */
 static bool has_address(const struct device *dev, const char *published)
 {
 	struct pci_address a, b;
@@ -192,7 +215,10 @@ bool device_is_surely(const struct device_world *w, const struct device *dev,
 
 /* ---- by number ---- */
 
-/* The last PCI function in a resolved sysfs path; ret is left alone when there is none. */
+/*
+ * Returns the last PCI function in a resolved sysfs path; leaves ret unchanged if the path has no
+ * function.
+ */
 static void function_in_path(const char *path, char ret[PCI_NAME_MAX])
 {
 	const char *end;
@@ -211,7 +237,7 @@ static void function_in_path(const char *path, char ret[PCI_NAME_MAX])
 	}
 }
 
-/* Adds the function that the block entry (a disk, or a path of the disk) stands below. */
+/* Adds the function above the block entry (a disk, or a path of the disk). */
 static void add_function(const struct device_world *w, const char *entry, struct strs *ret)
 {
 	char *link AUTO(free) = xasprintf("%s/class/block/%s", w->sysfs, entry);
@@ -224,7 +250,10 @@ static void add_function(const struct device_world *w, const char *entry, struct
 		strs_add(ret, pci);
 }
 
-/* Does the block entry lead to the disk's function? It is the disk, or a hidden path of it. */
+/*
+ * Returns true if the block entry leads to the disk's function: it is the disk, or a hidden path of
+ * it.
+ */
 static bool leads_to(const struct device_world *w, const char *entry, const char *disk)
 {
 	if (str_eq(entry, disk))
@@ -235,7 +264,7 @@ static bool leads_to(const struct device_world *w, const char *entry, const char
 	return false;
 }
 
-/* "" unless exactly one function leads to the disk. */
+/* Returns the function that leads to the disk, or "" unless exactly one does. */
 static int function_of(const struct device_world *w, const char *disk, char ret[PCI_NAME_MAX],
                        struct err *err)
 {
@@ -273,7 +302,7 @@ int device_by_number(const struct device_world *w, dev_t devno, struct device *r
 	if (rc)
 		return rc;
 	found.kind = *found.pci ? device_kind_of(w, found.pci) : NULL;
-	/* A kind may share its PCI class with disks that are none of ours. */
+	/* The PCI class of this kind may also have disks that are not for volumes. */
 	if (found.kind && !found.kind->list)
 		found.kind = NULL;
 	*ret = found;
@@ -283,7 +312,10 @@ int device_by_number(const struct device_world *w, dev_t devno, struct device *r
 int device_controllers_live(const struct device_world *w, const struct device *dev, struct str *why,
                             struct err *err)
 {
-	/* A disk with paths through several functions (native multipath) has no kind. */
+	/*
+	 * A disk with paths through several functions (native multipath) has no kind, and is not
+	 * checked.
+	 */
 	return dev->kind ? dev->kind->live(w, dev->pci, why, err) : 0;
 }
 
@@ -304,7 +336,10 @@ int device_release(const struct device_world *w, const struct device *dev, struc
 	return pci_forget(w, dev->pci, dev->kind->driver, err) < 0 ? -1 : 0;
 }
 
-/* Of a kind without VFs only the functions in the DPU's slots are certain to be ours. */
+/*
+ * Returns true if the function is for volumes. For a kind without VFs, only a function in a slot of
+ * the DPU certainly is.
+ */
 static bool is_ours(const struct device_world *w, const struct device_kind *kind, const char *pci)
 {
 	const struct pci_match match = kind->functions(w);
@@ -316,7 +351,10 @@ static bool is_ours(const struct device_world *w, const struct device_kind *kind
 	                                                    &why, &ignored) == 0);
 }
 
-/* Checks first that the function is ours: reading driver_override of another one may hang. */
+/*
+ * First checks that the function is for volumes, because reading driver_override of any other
+ * function may hang.
+ */
 int device_recover(const struct device_world *w, const char *pci, struct err *err)
 {
 	for (const struct device_kind *const *k = device_kinds(w); *k; k++) {
@@ -390,5 +428,50 @@ int device_count_functions(const struct device_world *w, unsigned *ret_n, struct
 		if ((*k)->sriov_advice && count_of_kind(w, *k, &functions, &n, where, err))
 			return err_wrap(err, "count the functions for volumes");
 	*ret_n = n;
+	return 0;
+}
+
+/* Adds the PFs of kinds with VFs that are outside of the DPU's hot-plug slots. */
+static int static_pfs(const struct device_world *w, struct strs *ret, struct err *err)
+{
+	struct strs functions AUTO(strs_clear) = STRS_INIT, slots AUTO(strs_clear) = STRS_INIT;
+
+	if (device_functions(w, &functions, err) || pci_slots(w, &slots, err))
+		return -1;
+	for (size_t i = 0; i < functions.n; i++) {
+		const struct device_kind *kind = device_kind_of_pf(w, functions.v[i]);
+
+		if (kind && kind->sriov_advice && !pci_in_slot(&slots, functions.v[i]))
+			strs_add(ret, functions.v[i]);
+	}
+	return 0;
+}
+
+int device_count_static_pfs(const struct device_world *w, unsigned *ret_n, struct err *err)
+{
+	struct strs pfs AUTO(strs_clear) = STRS_INIT;
+
+	if (static_pfs(w, &pfs, err))
+		return err_wrap(err, "count the static PFs of the DPU");
+	*ret_n = (unsigned)pfs.n;
+	return 0;
+}
+
+int device_most_vfs(const struct device_world *w, unsigned *ret_n, struct err *err)
+{
+	struct strs pfs AUTO(strs_clear) = STRS_INIT;
+
+	*ret_n = 0;
+	if (static_pfs(w, &pfs, err))
+		return -1;
+	for (size_t i = 0; i < pfs.n; i++) {
+		char *dir AUTO(free) = pci_dir(w, pfs.v[i]);
+		uint64_t vfs = 0;
+
+		if (sysfs_attr_u64(dir, "sriov_totalvfs", &vfs, err) < 0)
+			return -1;
+		if (vfs > *ret_n && vfs <= UINT16_MAX)
+			*ret_n = (unsigned)vfs;
+	}
 	return 0;
 }

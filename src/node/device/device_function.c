@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A VF shows what it is: its PF is a SNAP PF (pci_usable()). A PF may be hot-plugged for this
- * volume, or static, with disks and VFs of its own; class, vendor and device id are the same. What
- * tells them apart is the slot: only the DPU plugs functions into the slots of its switch. Reads
- * sysfs only.
+ * A VF is recognized by its PF, which is a SNAP PF (pci_usable()). A PF may be hot-plugged for this
+ * volume, or static with its own disks and VFs; both have the same class, vendor and device ID.
+ * They differ in the slot, because only the DPU plugs functions into the slots of its switch. A
+ * static PF is accepted only if the caller requests one. Only reads sysfs.
  */
 #include "node/device/device_function.h"
 
@@ -24,7 +24,7 @@ static int check_device_id(const char *pci, const char *dir, const char *accepte
 	int rc = sysfs_attr_hex(dir, "device", &device, err);
 
 	if (rc > 0)
-		str_addf(why, "PCI function %s has gone", pci);
+		str_addf(why, "PCI function %s no longer exists", pci);
 	if (rc)
 		return rc;
 	snprintf(text, sizeof(text), "%04x", device);
@@ -48,8 +48,8 @@ static int check_slot(const struct device_world *w, const char *pci, bool proven
 	if (slots.n == 0) {
 		device_function_missing(w, &missing);
 		return err_set(err, ERR_PRECONDITION,
-		               "PCI function %s is not certain to be hot-plugged, and left alone: "
-		               "the attachment has no VUID that proves it%s",
+		               "PCI function %s could not be verified as hot-plugged, and is "
+		               "left alone: the attachment has no VUID of it%s",
 		               pci, missing.ptr);
 	}
 	list = strs_join(&slots, ", ");
@@ -79,6 +79,28 @@ static int check_hot_plugged(const struct device_world *w, const struct device_k
 	return check_slot(w, pci, proven, err);
 }
 
+/*
+ * Accepts a static PF. Only the UUID, which the caller compares, distinguishes it from a PF of
+ * another volume.
+ */
+static int check_static(const struct device_world *w, const struct device_kind *kind,
+                        const char *pci, struct str *why, struct err *err)
+{
+	const struct pci_match match = kind->functions(w);
+	char *dir AUTO(free) = pci_dir(w, pci);
+	struct strs slots AUTO(strs_clear) = STRS_INIT;
+	int rc = check_device_id(pci, dir, match.pf_device_id, why, err);
+
+	if (!rc && pci_slots(w, &slots, err))
+		rc = -1;
+	if (!rc && pci_in_slot(&slots, pci))
+		return err_set(err, ERR_PRECONDITION,
+		               "PCI function %s is in a hot-plug slot of the DPU, but the "
+		               "attachment's hotplugFunction is false; left alone",
+		               pci);
+	return rc;
+}
+
 static int device_function_check_type(const struct device_world *w, const struct device_kind *kind,
                                       const char *pci, enum device_function wanted, bool proven,
                                       struct str *why, struct err *err)
@@ -89,28 +111,30 @@ static int device_function_check_type(const struct device_world *w, const struct
 
 	if (rc < 0)
 		return -1;
-	if (rc == 0 && wanted == DEVICE_FUNCTION_PF)
+	if (rc == 0 && (wanted == DEVICE_FUNCTION_PF || wanted == DEVICE_FUNCTION_STATIC_PF))
 		return err_set(err, ERR_PRECONDITION,
 		               "PCI function %s is a VF of %s, but the volume's functionType is "
 		               "pf; left alone",
 		               pci, pf);
 	if (rc == 0 && !kind->sriov_advice)
 		return err_set(err, ERR_PRECONDITION,
-		               "PCI function %s is a VF of %s, and %s volumes are on none; left "
-		               "alone",
+		               "PCI function %s is a VF of %s, but %s volumes do not use VFs; "
+		               "left alone",
 		               pci, pf, kind->name);
 	if (rc == 0)
 		return 0;
 	/*
-	 * A PF and its VFs are neighbours: an address that is off by one must not lead to the PF's
-	 * own disks.
+	 * The addresses of a PF and its VFs are adjacent, so an address that is off by one must not
+	 * lead to the PF's own disks.
 	 */
 	if (wanted == DEVICE_FUNCTION_VF)
 		return err_set(err, ERR_PRECONDITION,
-		               "PCI function %s is no VF, but the volume's functionType is vf; "
-		               "left alone",
+		               "PCI function %s is not a VF, but the volume's functionType is "
+		               "vf; left alone",
 		               pci);
-	return check_hot_plugged(w, kind, pci, proven, why, err);
+	return wanted == DEVICE_FUNCTION_STATIC_PF
+	               ? check_static(w, kind, pci, why, err)
+	               : check_hot_plugged(w, kind, pci, proven, why, err);
 }
 
 int device_function_check(const struct device_world *w, const struct device_kind *kind,
@@ -150,8 +174,8 @@ void device_function_missing(const struct device_world *w, struct str *why)
 enum { BARS = 6 };
 
 /*
- * `resource` has a line for each BAR: "<first address> <last> <flags>", all 0 for one that the
- * function does not have, or that the kernel has given up.
+ * `resource` has a line for each BAR: "<first address> <last> <flags>". All three are 0 for a BAR
+ * that the function does not have, or for which the kernel found no address range.
  */
 bool device_function_without_memory(const struct device_world *w, const char *pci)
 {

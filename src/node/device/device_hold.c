@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Proves that nobody uses the disks below a function: opens each exclusively, as a mount does, so
- * that nobody can begin to use it before the descriptors are closed. No state, any thread.
+ * Proves that the disks below a function are unused by opening each disk exclusively, as a mount
+ * does. No other process can then start to use it until the descriptors are closed. No state, any
+ * thread.
  */
 #include "node/device/device_hold.h"
 
@@ -17,7 +18,7 @@
 enum {
 	/* The kernel is still adding or removing one of the disks. */
 	CHANGING = 1,
-	/* Half a second for the kernel to complete a disk. */
+	/* attempts within half a second, for the kernel to complete a disk */
 	HOLD_TRIES = 25,
 	HOLD_PAUSE_MS = 20,
 };
@@ -28,9 +29,7 @@ void device_hold_release(struct device_hold *h)
 		close(h->fds[--h->n]);
 }
 
-/*
- * Holds every disk below the function. 0, CHANGING, or -1: the text says why that is impossible.
- */
+/* Holds every disk below the function. Returns 0, CHANGING, or -1 with the reason. */
 static int try_hold_disks(const struct device_world *w, const struct device_kind *kind,
                           const char *pci, struct device_hold *ret, struct err *err)
 {
@@ -68,7 +67,7 @@ static int hold_only_disk(const struct device_world *w, const struct device_kind
 		return -1;
 	for (size_t i = 0; i < names.n; i++)
 		if (!str_eq(names.v[i], only->name))
-			return err_set(err, ERR_PRECONDITION, "%s is below it, too", names.v[i]);
+			return err_set(err, ERR_PRECONDITION, "%s is also below it", names.v[i]);
 	if (names.n == 0)
 		return 0;
 	if (device_open(only, O_RDONLY | O_EXCL, &ret->fds[0], NULL, err))
@@ -83,7 +82,10 @@ int device_hold_disks(const struct device_kind *kind, const struct device_world 
 	assert(ret->n == 0);
 	if (only)
 		return hold_only_disk(w, kind, pci, only, ret, err);
-	/* A wait that fails right after its own bind finds disks that the kernel has not completed. */
+	/*
+	 * A wait that fails right after it has bound the function finds disks that the kernel has
+	 * not completed yet.
+	 */
 	for (int i = 0; i < HOLD_TRIES; i++) {
 		struct err never = ERR_INIT;
 		int rc = try_hold_disks(w, kind, pci, ret, err);

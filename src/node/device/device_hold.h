@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Proves that nobody uses the disks below a function, and keeps it so. Private to this room. No
- * state, any thread.
+ * Proves that the disks below a function are unused, and prevents their use until released. Private
+ * to this directory. No state, any thread.
  */
 #pragma once
 
@@ -24,9 +24,9 @@ void device_hold_release(struct device_hold *h);
 DEFINE_AUTO_VALUE(struct device_hold, device_hold_release);
 
 /*
- * hold() of struct device_kind for kinds of disks: opens every disk that the kind lists below the
- * function. With `only`, another disk below it is refused unopened: it may be a raw block volume,
- * which is in use without being open exclusively.
+ * Implements hold() of struct device_kind for kinds of disks: opens every disk that the kind lists
+ * below the function. If `only` is given, refuses any other disk below the function without opening
+ * it, because that disk may be a raw block volume, which is in use without being open exclusively.
  */
 int device_hold_disks(const struct device_kind *kind, const struct device_world *w, const char *pci,
                       const struct device *only, struct device_hold *ret, struct err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of kinds, and searches in it. Reads sysfs only; no state, any thread. */
+/* Searches the table of kinds. Only reads sysfs; no state, any thread. */
 #include "node/device/device_kind.h"
 
 #include <stdio.h>
@@ -46,7 +46,7 @@ const struct device_kind *device_kind_of(const struct device_world *w, const cha
 	return NULL;
 }
 
-/* A function whose attributes cannot be read is no PF. */
+/* Returns false for a function whose attributes cannot be read. */
 bool device_kind_is_pf(const struct device_world *w, const struct device_kind *kind,
                        const char *pci)
 {

@@ -4,8 +4,8 @@
  *
  * A controller's directory has its namespaces as disks (nvme5n1) or, with native multipath, as
  * hidden paths (nvme0c1n1) whose disk is the subsystem's head (nvme0n1). The numbers in these names
- * tell neither controller nor namespace id: only the nsid attribute does. Writes nothing, any
- * thread.
+ * are neither the controller's ID nor the namespace ID; only the nsid attribute has the namespace
+ * ID. Writes nothing, any thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@
 #include "node/device/device_kind.h"
 #include "node/device/sysfs.h"
 
-/* One namespace as a controller shows it. */
+/* One namespace, from a controller's directory. */
 struct nvme_namespace {
-	char *dir;     /* of the disk or hidden path below the controller */
+	char *dir;     /* directory of the disk or hidden path below the controller */
 	char disk[64]; /* name of the disk that is used */
 	uint32_t nsid;
 };
@@ -38,7 +38,7 @@ static void nvme_namespaces_clear_p(struct nvme_namespaces *l)
 
 /* ---- names ---- */
 
-/* Skips `letters` and the digits behind them; NULL when they are not there. */
+/* Skips `letters` and the digits after them. Returns NULL if the text does not begin with both. */
 static const char *skip_number(const char *p, const char *letters)
 {
 	size_t n;
@@ -51,8 +51,8 @@ static const char *skip_number(const char *p, const char *letters)
 }
 
 /*
- * The disk of a namespace: nvme0n1 for nvme0n1 and for nvme0c1n1. False: this is no name of a
- * namespace.
+ * Returns the disk of a namespace: nvme0n1 for nvme0n1 and for nvme0c1n1. Returns false if the name
+ * is not that of a namespace.
  */
 static bool disk_name(const char *name, char ret[64])
 {
@@ -67,7 +67,7 @@ static bool disk_name(const char *name, char ret[64])
 	return true;
 }
 
-/* "nvme0c1n3" is a path of "nvme0n3". */
+/* Returns true for a path and its disk, such as "nvme0c1n3" and "nvme0n3". */
 static bool is_path_of(const char *entry, const char *disk)
 {
 	char head[64];
@@ -75,7 +75,7 @@ static bool is_path_of(const char *entry, const char *disk)
 	return !str_eq(entry, disk) && disk_name(entry, head) && str_eq(head, disk);
 }
 
-/* ---- what a function shows ---- */
+/* ---- the namespaces of a function ---- */
 
 static void add_namespace(struct nvme_namespaces *l, const char *dir, const char *disk,
                           uint32_t nsid)
@@ -113,8 +113,8 @@ static int list_of_controller(const char *controller, struct nvme_namespaces *re
 }
 
 /*
- * Is the controller live? Reads would hang while it resets or dies. 0, DEVICE_NOT_LIVE with `why`,
- * or -1.
+ * Checks that the controller is live, because reads would hang while it resets or fails. Returns 0,
+ * DEVICE_NOT_LIVE with `why`, or -1.
  */
 static int check_state(const char *controller, struct str *why, struct err *err)
 {
@@ -124,14 +124,14 @@ static int check_state(const char *controller, struct str *why, struct err *err)
 		return -1;
 	if (!state || str_eq(state, "live"))
 		return 0;
-	str_addf(why, "NVMe controller %s is in state \"%.40s\"", strrchr(controller, '/') + 1,
-	         state);
+	str_addf(why, "NVMe controller %s is in state \"%.40s\" (expected \"live\")",
+	         strrchr(controller, '/') + 1, state);
 	return DEVICE_NOT_LIVE;
 }
 
 /*
- * All namespaces below the function. With `why` (may be NULL) also DEVICE_NOT_LIVE: it has no
- * controller, or one that is not live.
+ * Lists all namespaces below the function. If `why` is not NULL, also returns DEVICE_NOT_LIVE if
+ * the function has no controller, or one that is not live.
  */
 static int list_namespaces(const struct device_world *w, const char *pci,
                            struct nvme_namespaces *ret, struct str *why, struct err *err)
@@ -168,14 +168,17 @@ static int list_disks(const struct device_world *w, const char *pci, struct strs
 	return 0;
 }
 
-/* ---- the one that is wanted ---- */
+/* ---- the wanted namespace ---- */
 
 static int check_want(const struct device_want *want, struct err *err)
 {
 	return want->nsid ? 0 : err_set(err, ERR_INVALID, "the namespace id is 0");
 }
 
-/* No namespace has the wanted id. One with the wanted UUID and another id is a contradiction. */
+/*
+ * Reports that no namespace has the wanted ID. A namespace with the wanted UUID and a different ID
+ * is a contradiction.
+ */
 static int report_absent_namespace(const struct nvme_namespaces *l, const char *pci,
                                    const struct device_want *want, struct str *why, struct err *err)
 {
@@ -187,13 +190,13 @@ static int report_absent_namespace(const struct nvme_namespaces *l, const char *
 			return -1;
 		if (uuid_known(want->uuid) && uuid_equal(uuid, want->uuid))
 			return err_set(err, ERR_PRECONDITION,
-			               "namespace %u (%s) of PCI function %s has UUID %s, which "
-			               "the attachment gives to namespace %u",
+			               "namespace %u (%s) of PCI function %s has UUID %s, but "
+			               "the attachment has this UUID for namespace %u",
 			               l->v[i].nsid, l->v[i].disk, pci, uuid, want->nsid);
-		str_addf(why, "%s%u", i ? ", " : "; there is: ", l->v[i].nsid);
+		str_addf(why, "%s%u", i ? ", " : "; it has: ", l->v[i].nsid);
 	}
 	if (l->n == 0)
-		str_add(why, "; there is none at all");
+		str_add(why, "; the function has no namespace");
 	return DEVICE_ABSENT;
 }
 
@@ -219,7 +222,10 @@ static int nvme_pick(const struct nvme_namespaces *l, const char *pci,
 	return 0;
 }
 
-/* Do the disk and the controller's own entry agree? With multipath these are two objects. */
+/*
+ * Checks that the disk and the controller's own entry agree. With multipath, these are two sysfs
+ * objects.
+ */
 static int check_head(const struct nvme_namespace *n, const struct device *d, struct err *err)
 {
 	char uuid[40];
@@ -236,8 +242,8 @@ static int check_head(const struct nvme_namespace *n, const struct device *d, st
 }
 
 /*
- * -1: the contradiction is real. DEVICE_ABSENT: meanwhile another namespace took over the name of
- * the entry.
+ * Checks a contradiction again. Returns -1 if it is real, or DEVICE_ABSENT if another namespace has
+ * taken over the name of the entry in the meantime.
  */
 static int recheck_namespace(const struct nvme_namespace *n, struct str *why,
                              struct err *contradiction)
@@ -252,6 +258,40 @@ static int recheck_namespace(const struct nvme_namespace *n, struct str *why,
 	return DEVICE_ABSENT;
 }
 
+/*
+ * Returns true if DPF publishes an NGUID in place of a UUID, which it does only for key/value
+ * namespaces.
+ */
+static bool is_nguid_published(const struct device_want *want)
+{
+	return want->uuid && strlen(want->uuid) == 32 &&
+	       strspn(want->uuid, "0123456789abcdefABCDEF") == 32;
+}
+
+/*
+ * Called if the namespace has no usable disk. For a key/value namespace, the kernel creates a
+ * hidden disk and a character device, and neither becomes a block device, so waiting is useless.
+ */
+static int check_key_value(const struct device_world *w, const struct nvme_namespace *n,
+                           const char *pci, const struct device_want *want, struct err *err)
+{
+	char *dir AUTO(free) = xasprintf("%s/class/block/%s", w->sysfs, n->disk);
+	struct err ignored = ERR_INIT;
+	uint64_t hidden = 0, size = 0;
+
+	if (!is_nguid_published(want) || sysfs_attr_u64(dir, "size", &size, &ignored) ||
+	    sysfs_attr_u64(dir, "hidden", &hidden, &ignored) < 0 || (size && !hidden)) {
+		err_clear(&ignored);
+		return 0;
+	}
+	return err_set(err, ERR_PRECONDITION,
+	               "namespace %u of PCI function %s is a key/value namespace (NGUID %s): "
+	               "Linux provides no block device for it, only the character device ng%s, "
+	               "and a volume needs a block device; use a policy whose vendor provides "
+	               "disks",
+	               n->nsid, pci, want->uuid, n->disk + strlen("nvme"));
+}
+
 static int nvme_find(const struct device_world *w, const char *pci, const struct device_want *want,
                      struct device *ret, struct str *why, struct err *err)
 {
@@ -264,9 +304,14 @@ static int nvme_find(const struct device_world *w, const char *pci, const struct
 		return DEVICE_ABSENT;
 	if (!rc)
 		rc = nvme_pick(&l, pci, want, &n, why, err);
+	if (rc == DEVICE_ABSENT && is_nguid_published(want))
+		str_add(why, "; the attachment has an NGUID instead of a UUID, as key/value "
+		             "namespaces do; older kernels do not show those");
 	if (rc)
 		return rc;
 	rc = block_read(w, n->disk, &d, err);
+	if ((rc == BLOCK_ABSENT || (!rc && !d.size)) && check_key_value(w, n, pci, want, err))
+		return -1;
 	if (rc == BLOCK_ABSENT)
 		str_addf(why, "disk %s of namespace %u is not in %s/class/block", n->disk,
 		         want->nsid, w->sysfs);
@@ -275,7 +320,10 @@ static int nvme_find(const struct device_world *w, const char *pci, const struct
 	if (check_head(n, &d, err))
 		return recheck_namespace(n, why, err);
 	if (d.size == 0) {
-		str_addf(why, "disk %s has size 0", d.name);
+		str_addf(why,
+		         "disk %s has size 0 (this kernel may not support the LBA format of its "
+		         "namespace; see nvme id-ns)",
+		         d.name);
 		return DEVICE_ABSENT;
 	}
 	snprintf(d.pci, sizeof(d.pci), "%s", pci);
@@ -307,9 +355,9 @@ const struct device_kind device_kind_nvme = {
 	.emulation = EMULATION_NVME,
 	.driver = "nvme",
 	.subsystems = subsystems,
-	.sriov_advice = "turn it on in the host's firmware and give the DPU's function VFs "
-			"(NVME_EMULATION_NUM_VF), or start with --node-nvme-create-vfs=false where "
-			"all volumes are hot-plugged",
+	.sriov_advice = "enable it in the host's firmware and configure VFs on the DPU's "
+			"function (NVME_EMULATION_NUM_VF), or start with "
+			"--node-nvme-create-vfs=false if all volumes are hot-plugged",
 	.functions = nvme_functions,
 	.check_want = check_want,
 	.find = nvme_find,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a device node and proves that it is the disk which sysfs described. Checks the node through
+ * Opens a device node and verifies that it is the disk described by sysfs. Checks the node through
  * an O_PATH descriptor first, so that it never opens another device. No state, any thread.
  */
 #include <assert.h>
@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -17,67 +16,28 @@
 
 #include "common/cleanup.h"
 #include "common/deadline.h"
-#include "common/file.h"
-#include "common/limits.h"
-#include "common/mem.h"
 #include "node/device/device.h"
 #include "node/device/partitions.h"
 
-#define BUSY_TRIES 6 /* in device_check_unused() */
+#define BUSY_TRIES 6 /* attempts of device_check_unused() */
 #define BUSY_PAUSE_MS 50
 
-/* ---- the mount it is on ---- */
-
-/*
- * The mount point in the line of mountinfo that begins with this id, malloc'ed; NULL when there is
- * none.
- */
-static char *mount_point(const char *mountinfo, uint64_t id)
-{
-	char *prefix AUTO(free) = xasprintf("%ju ", (uintmax_t)id);
-
-	for (const char *line = mountinfo; line; line = strchr(line, '\n')) {
-		const char *p = line += *line == '\n';
-
-		if (!str_has_prefix(line, prefix))
-			continue;
-		for (int field = 0; p && field < 4; field++) {
-			p = strchr(p, ' ');
-			p = p ? p + 1 : NULL;
-		}
-		return p ? xstrndup(p, strcspn(p, " \n")) : NULL;
-	}
-	return NULL;
-}
-
-static char *mount_of(int fd)
-{
-	char *mountinfo AUTO(free) = NULL;
-	struct err ignored = ERR_INIT;
-	struct statx stx;
-
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &stx) || !(stx.stx_mask & STATX_MNT_ID) ||
-	    file_read("/proc/self/mountinfo", LIMIT_MOUNTINFO, &mountinfo, NULL, &ignored))
-		return NULL;
-	return mount_point(mountinfo, stx.stx_mnt_id);
-}
+/* ---- the node ---- */
 
 static int device_open_check_mount(const struct device *dev, int fd, struct err *err)
 {
-	char *mount AUTO(free) = NULL;
 	struct statvfs vfs;
 
 	if (fstatvfs(fd, &vfs))
-		return err_sys(err, errno, "look at the mount of %s", dev->path);
+		return err_sys(err, errno, "statvfs of %s", dev->path);
 	if (!(vfs.f_flag & ST_NODEV))
 		return 0;
-	mount = mount_of(fd);
 	return err_set(err, ERR_PRECONDITION,
-	               "device nodes cannot be used on %s: it is mounted nodev (%s)",
-	               mount ? mount : "its mount", dev->path);
+	               "%s: its filesystem is mounted nodev, so device nodes on it cannot be "
+	               "opened: findmnt -T %s names the mount; the driver's pod needs the host's "
+	               "/dev",
+	               dev->path, dev->path);
 }
-
-/* ---- the node ---- */
 
 static int refuse_open(const struct device *dev, int errnum, struct err *err)
 {
@@ -92,14 +52,13 @@ static int refuse_open(const struct device *dev, int errnum, struct err *err)
 		        "device %s is in use: mounted, or part of a RAID, LVM or multipath "
 		        "device (see lsblk %s)",
 		        dev->path, dev->path);
-		err->sys =
-			errnum; /* by this unstage knows that it can wait for the user to leave */
+		err->sys = errnum; /* EBUSY: unstage waits for the holder */
 		return -1;
 	}
 	return err_sys(err, errnum, "open %s", dev->path);
 }
 
-/* Is the file behind the descriptor the node of this device? */
+/* Checks that the descriptor is open on the node of this device. */
 static int check_node(const struct device *dev, int fd, struct err *err)
 {
 	struct stat st;
@@ -107,10 +66,10 @@ static int check_node(const struct device *dev, int fd, struct err *err)
 	if (fstat(fd, &st))
 		return err_sys(err, errno, "stat %s", dev->path);
 	if (!S_ISBLK(st.st_mode))
-		return err_set(err, ERR_PRECONDITION, "%s is no block device node", dev->path);
+		return err_set(err, ERR_PRECONDITION, "%s is not a block device node", dev->path);
 	if (st.st_rdev != dev->devno)
 		return err_set(err, ERR_PRECONDITION,
-		               "%s is the node of device %u:%u, sysfs says that %s is %u:%u",
+		               "%s is the node of device %u:%u, but in sysfs %s is %u:%u",
 		               dev->path, major(st.st_rdev), minor(st.st_rdev), dev->name,
 		               major(dev->devno), minor(dev->devno));
 	return 0;
@@ -127,13 +86,14 @@ static int check_size(const struct device *dev, int fd, struct err *err)
 		return err_sys(err, errno, "get the size of %s", dev->path);
 	if (size == dev->size)
 		return 0;
-	return err_set(err, ERR_PRECONDITION, "%s has %s, sysfs says %s", dev->path,
+	return err_set(err, ERR_PRECONDITION, "%s has %s (expected %s, from sysfs)", dev->path,
 	               str_bytes(size, is), str_bytes(dev->size, was));
 }
 
 /*
- * Kernels before 5.15 count no disks: *ret = 0. ENOSYS is the word of what stands between a program
- * and its kernel (QEMU's user mode) for an ioctl that it does not know.
+ * Reads and checks the disk sequence number. *ret is 0 on kernels before 5.15, which do not have
+ * this number. A layer between the program and the kernel (QEMU's user mode) returns ENOSYS for an
+ * unknown ioctl.
  */
 static int check_diskseq(const struct device *dev, int fd, uint64_t *ret, struct err *err)
 {
@@ -146,11 +106,10 @@ static int check_diskseq(const struct device *dev, int fd, uint64_t *ret, struct
 	}
 	if (!dev->diskseq || !*ret || *ret == dev->diskseq)
 		return 0;
-	return err_set(
-		err, ERR_PRECONDITION,
-		"%s is disk number %ju since boot, the one that was looked at is number %ju: "
-		"the name was given to another disk",
-		dev->path, (uintmax_t)*ret, (uintmax_t)dev->diskseq);
+	return err_set(err, ERR_PRECONDITION,
+	               "%s is disk number %ju since boot (expected %ju): the name now belongs to "
+	               "another disk",
+	               dev->path, (uintmax_t)*ret, (uintmax_t)dev->diskseq);
 }
 
 static int open_node(const struct device *dev, int flags, int *ret_fd, struct err *err)

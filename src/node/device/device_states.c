@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks over the PFs and slots once. Of a function without a driver one link is read, of another
- * the state of its controller and the names below it: never the device.
+ * Reads the PFs and slots once. For a function without a driver it reads one link; for any other
+ * function it reads the state of the controller and the names below it. It never accesses a device.
  */
 #include "node/device/device_states.h"
 
@@ -31,7 +31,7 @@ const char *device_state_name(enum device_state state)
 	return names[state];
 }
 
-/* Of a function that the driver of its kind has. */
+/* Returns the state of a function that is bound to the driver of its kind. */
 static enum device_state state_below(const struct device_world *w, const struct device_kind *kind,
                                      const char *pci)
 {
@@ -61,7 +61,7 @@ static enum device_state state_of(const struct device_world *w, const struct dev
 	return state_below(w, kind, pci);
 }
 
-/* A link of the PF for each VF, "virtfn0". */
+/* Counts the VFs of a PF, which has a link for each: "virtfn0". */
 static int device_states_count_vfs(const struct device_world *w, const struct device_kind *kind,
                                    const char *pf, unsigned counts[DEVICE_STATES], struct err *err)
 {
@@ -93,7 +93,10 @@ static enum device_state state_in_slot(const struct device_world *w, const char 
 	return state_of(w, kind, pci);
 }
 
-/* Of several functions in a slot, the one that is least for volumes counts. */
+/*
+ * Returns the state of a slot. If it has several functions, returns the state that is farthest from
+ * usable.
+ */
 static enum device_state state_of_slot(const struct device_world *w, const char *slot,
                                        const struct strs *functions)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One list of all calls that wait for a device. Owns a mutex and the links between the entries; the
- * entries belong to their threads. No I/O under the mutex. At most one entry per worker.
+ * Keeps one list of all calls that wait for a device. Owns a mutex and the links between the
+ * entries; the entries belong to their threads. No I/O under the mutex. The list has at most one
+ * entry per worker thread.
  */
 #include "node/device/device_users.h"
 
@@ -11,7 +12,7 @@
 #include "common/cleanup.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct device_user *users; /* under lock */
+static struct device_user *users; /* protected by the lock */
 
 static bool same_function(const struct device_user *a, const struct device_user *b)
 {
@@ -85,8 +86,9 @@ void device_user_succeed(struct device_user *u)
 }
 
 /*
- * `to` will give the function back in place of `from`. When both changed it, the state before the
- * first change is restored: it is that of `from`, unless `to` found a state to restore, too.
+ * Moves the duty to release the function from `from` to `to`. If both have changed it, the state
+ * before the first change must be restored, which `from` has saved, unless `to` has saved a state
+ * itself.
  */
 static void hand_over_locked(const struct device_user *from, struct device_user *to)
 {

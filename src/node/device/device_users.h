@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The calls of this process that wait for a device, by PCI function. Two volumes may share a
- * function: when the call that bound it fails, it must not unbind the function while the other call
- * waits or uses its device. Then the duty to undo the change passes to the other call, or ends.
- * Private to device_wait.c. Thread-safe; entries live on the stacks of the waiting threads.
+ * function. If the call that bound the function fails, it must not unbind the function while
+ * another call waits for its device or uses it. The duty to undo the change then passes to the
+ * other call, or ends if the other call uses the device. Private to device_wait.c. Thread-safe;
+ * entries are on the stacks of the waiting threads.
  */
 #pragma once
 
@@ -12,35 +13,35 @@
 #include "node/device/pci_driver.h"
 
 struct device_user {
-	/* In the list, all fields are under the lock of device_users.c. */
+	/* While in the list, all fields are protected by the lock of device_users.c. */
 	const char *sysfs;
-	char pci[PCI_NAME_MAX];   /* "": it is not in the list */
-	struct pci_change change; /* to be undone when the last user fails; pci "": nothing is */
-	bool in_use;              /* another user has found its device since this one joined */
+	char pci[PCI_NAME_MAX];   /* "": not in the list */
+	struct pci_change change; /* undone if the last user fails; pci "": no change */
+	bool in_use;              /* another user has found its device after this user joined */
 	bool changing;            /* this user is binding the function now */
 	bool leaving;             /* this user is undoing the change now */
 	struct device_user *next;
 };
 
 /*
- * Joins the users of the function. False: another user is undoing its change now; try again a
- * little later.
+ * Adds a user of the function. Returns false if another user is undoing its change now; the caller
+ * then retries a little later.
  */
 bool device_user_join(struct device_user *u, const char *sysfs, const char *pci) MUST_CHECK;
 /*
- * Begins to change the function. False: another user is changing it now, so the present state is
- * not the one to restore later.
+ * Starts a change of the function. Returns false if another user is changing it now; the current
+ * state must then not be saved as the state to restore.
  */
 bool device_user_begin_change(struct device_user *u) MUST_CHECK;
 void device_user_end_change(struct device_user *u);
-/* Records a change that this user made, now or earlier. Only the first one is kept. */
+/* Records a change that this user made, now or earlier. Only the first change is kept. */
 void device_user_changed(struct device_user *u, const struct pci_change *c);
-/* Leaves the list; the device was found and will be used, so nobody else may undo a change. */
+/* Removes a user that has found the device and will use it, so no other user may undo a change. */
 void device_user_succeed(struct device_user *u);
 /*
- * Leaves the list without a device. True: nobody else uses the function, so the caller undoes
- * u->change and then calls device_user_left(); nobody can join before that. False: there is nothing
- * to undo, or another user has taken it over.
+ * Removes a user that has found no device. Returns true if the function has no other user: the
+ * caller must undo u->change and then call device_user_left(), and no user can join before that.
+ * Returns false if there is nothing to undo, or another user has taken over the undo.
  */
 bool device_user_fail(struct device_user *u) MUST_CHECK;
 void device_user_left(struct device_user *u);

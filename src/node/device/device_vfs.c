@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the VFs of SNAP PFs, once after the host has booted.
+ * Creates the VFs of SNAP PFs, once after the host has booted.
  *
- * On hosts with the Go plugin the plugin does this, so nothing else there does. Writes sriov_numvfs
- * only where it is 0: the kernel changes another number only after all VFs were removed, and
- * volumes may be on them. No state; one thread at a time (of two that write sriov_numvfs the kernel
- * refuses one with EBUSY).
+ * On hosts of the Go plugin, the plugin does this and no other component does. Writes sriov_numvfs
+ * only if it is 0, because the kernel changes any other number only after all VFs were removed, and
+ * volumes may be on them. No state; one thread at a time, because the kernel rejects a concurrent
+ * write of sriov_numvfs with EBUSY.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,9 @@
 #include "node/device/pci_slots.h"
 #include "node/device/sysfs.h"
 
-/* The kernel makes VFs through the driver of their PF (sriov_configure). */
+/*
+ * Binds a PF to its driver, because the kernel creates VFs through that driver (sriov_configure).
+ */
 static int bind_pf(const struct device_world *w, const struct device_kind *kind, const char *pf,
                    struct err *err)
 {
@@ -46,7 +48,10 @@ static int write_attr(const struct device_world *w, const char *dir, const char 
 
 enum { NO_VFS = 1 };
 
-/* 0: it has VFs (now). NO_VFS: it can have none, and `why` says so. -1. */
+/*
+ * Creates the VFs of one PF. Returns 0 if it has VFs (now), or NO_VFS if it cannot have any, with
+ * the reason in `why`.
+ */
 static int create_on(const struct device_world *w, const struct device_kind *kind, const char *pf,
                      struct str *did, struct str *why, struct err *err)
 {
@@ -68,8 +73,8 @@ static int create_on(const struct device_world *w, const struct device_kind *kin
 	if (bind_pf(w, kind, pf, err))
 		return -1;
 	/*
-	 * The probe of a VF without a volume fails, so the kernel shall not bind new VFs itself;
-	 * stage binds those that have a volume. Old kernels lack the attribute.
+	 * The kernel must not bind new VFs itself, because the probe of a VF without a volume
+	 * fails; stage binds the VFs of volumes. Old kernels lack the attribute.
 	 */
 	IGNORE_RESULT(write_attr(w, dir, "sriov_drivers_autoprobe", "0", &ignored));
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)total);
@@ -114,8 +119,8 @@ int device_create_vfs(const struct device_world *w, struct str *did, struct err 
 		return -1;
 	}
 	/*
-	 * Beside a PF with VFs one without is no error: it was hot-plugged, into a slot that this
-	 * host does not show as the DPU's.
+	 * If one PF has VFs, a PF without VFs is not an error: it was hot-plugged into a slot that
+	 * this host does not show as the DPU's.
 	 */
 	if (some || !off_kind)
 		return 0;

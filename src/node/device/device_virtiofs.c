@@ -2,10 +2,10 @@
 /*
  * virtio-fs functions: PCI function -> virtio device -> tag.
  *
- * The kernel's virtio-pci makes one virtio device (virtio3) of a function, and its driver virtiofs
- * takes that when no other one has the same tag: so a device that virtiofs holds and whose tag is
- * proven is the one that mount(2) finds by this tag. Mounts nothing, writes to nothing but the
- * window of virtio_tag.c and the bind of virtiofs; any thread.
+ * The kernel's virtio-pci creates one virtio device (virtio3) for a function, and its driver
+ * virtiofs binds that device unless another device has the same tag. So a device that is bound to
+ * virtiofs and whose tag is proven is the one that mount(2) finds by this tag. Mounts nothing, and
+ * writes only to the window of virtio_tag.c and the bind file of virtiofs; any thread.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static bool is_virtio(const char *name)
 	       strspn(digits, "0123456789") == strlen(digits) && strlen(digits) < 10;
 }
 
-/* Names of the virtio devices below the function. */
+/* Lists the names of the virtio devices below the function. */
 static int list_virtio(const struct device_world *w, const char *pci, struct strs *ret,
                        struct err *err)
 {
@@ -59,7 +59,7 @@ static int list_virtio(const struct device_world *w, const char *pci, struct str
 	return 0;
 }
 
-/* The function's only one. 0, DEVICE_ABSENT or -1. */
+/* Finds the function's only virtio device. Returns 0, DEVICE_ABSENT or -1. */
 static int find_virtio(const struct device_world *w, const char *pci, char **ret, struct str *why,
                        struct err *err)
 {
@@ -99,7 +99,10 @@ static char *virtio_dir(const struct device_world *w, const char *pci, const cha
 	return xasprintf("%s/bus/pci/devices/%s/%s", w->sysfs, pci, name);
 }
 
-/* Is it held by the driver virtiofs? 0, DEVICE_ABSENT: by none yet; -1: by another one. */
+/*
+ * Checks that the device is bound to the driver virtiofs. Returns DEVICE_ABSENT if it is not bound
+ * to any driver yet, or -1 if it is bound to another driver.
+ */
 static int check_driver(const struct device_world *w, const char *pci, const char *name,
                         struct str *why, struct err *err)
 {
@@ -121,7 +124,9 @@ static int check_driver(const struct device_world *w, const char *pci, const cha
 	               name, pci, driver);
 }
 
-/* Does the device work? Requests to one that does not hang, or fail. 0, DEVICE_NOT_LIVE, -1. */
+/*
+ * Checks that the device works; otherwise requests hang or fail. Returns 0, DEVICE_NOT_LIVE or -1.
+ */
 static int check_status(const struct device_world *w, const char *pci, const char *name,
                         struct str *why, struct err *err)
 {
@@ -132,7 +137,7 @@ static int check_status(const struct device_world *w, const char *pci, const cha
 	if (rc < 0)
 		return -1;
 	if (rc)
-		str_addf(why, "%s of PCI function %s is going", name, pci);
+		str_addf(why, "%s of PCI function %s is being removed", name, pci);
 	else if (status & (NEEDS_RESET | FAILED) || !(status & DRIVER_OK))
 		str_addf(why, "%s of PCI function %s has status 0x%02" PRIx32 "%s", name, pci,
 		         status,
@@ -143,12 +148,12 @@ static int check_status(const struct device_world *w, const char *pci, const cha
 	return DEVICE_NOT_LIVE;
 }
 
-/* ---- tags that the kernel shows ---- */
+/* ---- tags in sysfs ---- */
 
-/* Tags in sysfs, of kernel 6.9 and later. */
+/* The tags in sysfs, which kernels show since 6.9. */
 struct shown {
 	bool any;    /* this kernel shows tags */
-	char *own;   /* that of our device, or NULL */
+	char *own;   /* tag of the function's device, or NULL */
 	char *other; /* another device with the wanted tag, "virtio5 of 0000:24:00.0", or NULL */
 };
 
@@ -158,7 +163,9 @@ static void shown_clear_p(struct shown *s)
 	free(s->other);
 }
 
-/* The whole tag, of which white space at the end is a part. NULL: there is none (any more). */
+/*
+ * Returns the whole tag, including trailing whitespace. Returns NULL if there is no tag (any more).
+ */
 static char *shown_tag(const char *dir, struct err *err)
 {
 	char *tag = NULL;
@@ -171,7 +178,9 @@ static char *shown_tag(const char *dir, struct err *err)
 	return tag;
 }
 
-/* "virtio5" and the directory that it is in, which has the name of its PCI function. */
+/*
+ * Returns the device, "virtio5", and its parent directory, which has the name of its PCI function.
+ */
 static char *device_of(const char *dir, char **ret_parent)
 {
 	char *link AUTO(free) = xasprintf("%s/device", dir);
@@ -188,7 +197,7 @@ static char *device_of(const char *dir, char **ret_parent)
 	return name;
 }
 
-/* `own`: name of our virtio device; NULL: there is none yet. */
+/* Reads one tag. `own`: name of the function's virtio device; NULL: it does not exist yet. */
 static int read_shown_tag(const char *dir, const char *pci, const char *own, const char *wanted,
                           struct shown *ret, struct err *err)
 {
@@ -203,7 +212,7 @@ static int read_shown_tag(const char *dir, const char *pci, const char *own, con
 	}
 	device = tag ? device_of(dir, &parent) : NULL;
 	if (!device)
-		return 0; /* it is going */
+		return 0; /* the device is being removed */
 	if (str_eq(parent, pci)) {
 		if (str_eq(device, own) && !ret->own)
 			ret->own = TAKE(tag);
@@ -213,7 +222,7 @@ static int read_shown_tag(const char *dir, const char *pci, const char *own, con
 	return 0;
 }
 
-/* `wanted` NULL: other devices do not matter. */
+/* Reads all tags. If `wanted` is NULL, ignores other devices. */
 static int read_shown(const struct device_world *w, const char *pci, const char *own,
                       const char *wanted, struct shown *ret, struct err *err)
 {
@@ -238,8 +247,9 @@ static int refuse_tag_elsewhere(const struct shown *s, const char *pci, const ch
 {
 	metric_add(METRIC_REFUSALS, 1, LABELS("wrong tag"));
 	return err_set(err, ERR_PRECONDITION,
-	               "the tag \"%s\" is that of %s, not of PCI function %s: a mount of it would "
-	               "show another share; is a volume's function that has gone still plugged?",
+	               "the tag \"%s\" is that of %s, not of PCI function %s: mounting it would "
+	               "show another share; check whether a function of a detached volume is "
+	               "still plugged",
 	               tag, s->other, pci);
 }
 
@@ -247,12 +257,15 @@ static int refuse_other_tag(const char *pci, const char *has, const char *wanted
 {
 	metric_add(METRIC_REFUSALS, 1, LABELS("wrong tag"));
 	return err_set(err, ERR_PRECONDITION,
-	               "PCI function %s has the tag \"%s\", the attachment says \"%s\": not this "
-	               "volume's share",
+	               "PCI function %s has the tag \"%s\" (expected \"%s\", from the "
+	               "attachment): not this volume's share",
 	               pci, has, wanted);
 }
 
-/* Is the tag that of another function's device? While it is, ours cannot be mounted. */
+/*
+ * Checks whether another function's device has the tag. While it does, the volume's device cannot
+ * be mounted.
+ */
 static int check_elsewhere(const struct device_world *w, const char *pci, const char *tag,
                            struct err *err)
 {
@@ -263,7 +276,7 @@ static int check_elsewhere(const struct device_world *w, const char *pci, const 
 	return shown.other ? refuse_tag_elsewhere(&shown, pci, tag, err) : 0;
 }
 
-/* ---- before it is bound ---- */
+/* ---- before the function is bound ---- */
 
 static int check_unbound(const struct device_world *w, const char *pci,
                          const struct device_want *want, struct err *err)
@@ -275,14 +288,17 @@ static int check_unbound(const struct device_world *w, const char *pci,
 
 	if (check_elsewhere(w, pci, want->tag, err))
 		return -1;
-	/* A function that does not show its tag yet proves nothing. */
+	/* A function that does not return its tag yet is accepted. */
 	rc = virtio_tag_read(dir, tag, &why, err);
 	if (rc == 0 && !str_eq(tag, want->tag))
 		return refuse_other_tag(pci, tag, want->tag, err);
 	return rc < 0 ? -1 : 0;
 }
 
-/* Has a probe of the virtio device failed? The device keeps that mark at later probes. */
+/*
+ * Returns true if a probe of the virtio device has failed. The device keeps that flag during later
+ * probes.
+ */
 static bool has_failed(const struct device_world *w, const char *pci, const char *name)
 {
 	char *dir AUTO(free) = virtio_dir(w, pci, name);
@@ -292,15 +308,17 @@ static bool has_failed(const struct device_world *w, const char *pci, const char
 	return sysfs_attr_hex(dir, "status", &status, &ignored) == 0 && (status & FAILED);
 }
 
-/* Nobody can use a device without a driver, so its function is let go; the wait binds it anew. */
+/*
+ * Unbinds the function, which is safe because a device without a driver cannot be in use.
+ * device_wait() binds it again.
+ */
 static void let_go(const struct device_world *w, const char *pci, const char *name, struct str *why)
 {
 	struct pci_change bound = { .pci = "" };
 	struct err failed = ERR_INIT;
 
 	str_addf(why,
-	         "driver " DRIVER
-	         " has refused %s (does another device have its tag? see dmesg and "
+	         "driver " DRIVER " refused %s (another device may have its tag; see dmesg and "
 	         "%s/bus/virtio/drivers/" DRIVER ")",
 	         name, w->sysfs);
 	snprintf(bound.pci, sizeof(bound.pci), "%s", pci);
@@ -310,8 +328,10 @@ static void let_go(const struct device_world *w, const char *pci, const char *na
 }
 
 /*
- * The kernel binds a virtio device once, when it appears: not again when that failed since the tag
- * was still another one's, nor when its drivers_autoprobe is off.
+ * Binds a virtio device that the kernel has not bound, or unbinds its function if an earlier
+ * binding failed. The kernel binds a virtio device only once, when it appears: it does not retry if
+ * another device still had the tag, and does not bind the device at all if drivers_autoprobe is
+ * off.
  */
 static void complete(const struct device_world *w, const char *pci, struct str *why)
 {
@@ -341,7 +361,10 @@ static int check_want(const struct device_want *want, struct err *err)
 	return device_tag_check(want->tag, err);
 }
 
-/* Does the device have the wanted tag? 0: yes, or nobody can tell; DEVICE_ABSENT; -1. */
+/*
+ * Checks that the device has the wanted tag. Returns 0 if it has, or if that cannot be determined.
+ * Returns DEVICE_ABSENT or -1 otherwise.
+ */
 static int prove_tag(const struct device_world *w, const char *pci, const struct device_want *want,
                      struct device *d, struct str *why, struct err *err)
 {
@@ -371,7 +394,7 @@ static int prove_tag(const struct device_world *w, const char *pci, const struct
 	return 0;
 }
 
-/* Does the driver virtiofs hold no other device? */
+/* Checks whether another device is bound to the driver virtiofs; *ret_alone is false then. */
 static int check_alone(const struct device_world *w, const char *own, bool *ret_alone,
                        struct err *err)
 {
@@ -427,9 +450,9 @@ static int virtiofs_live(const struct device_world *w, const char *pci, struct s
 	return rc == DEVICE_ABSENT ? DEVICE_NOT_LIVE : rc;
 }
 
-/* ---- giving back ---- */
+/* ---- release ---- */
 
-/* Its tag, as far as it is known; "" when not. */
+/* Returns the device's tag, or "" if it is unknown. */
 static int known_tag(const struct device_world *w, const char *pci, const char *name,
                      char ret[DEVICE_TAG_MAX + 4], struct err *err)
 {
@@ -451,9 +474,10 @@ static int known_tag(const struct device_world *w, const char *pci, const char *
 }
 
 /*
- * A share that is mounted would be dead after an unbind, with what was written to it. Nothing keeps
- * another program from mounting the tag right after this; but only this driver is told the tags of
- * the functions that it binds, and it works on a volume in one call at a time.
+ * Checks that the share is not mounted, because an unbind would make a mounted share dead, and its
+ * unwritten data would be lost. Another program could still mount the tag right after this check,
+ * but only this driver knows the tags of the functions that it binds, and it never runs two calls
+ * of a volume concurrently.
  */
 static int virtiofs_hold(const struct device_kind *kind, const struct device_world *w,
                          const char *pci, const struct device *only, struct device_hold *ret,
@@ -472,8 +496,8 @@ static int virtiofs_hold(const struct device_kind *kind, const struct device_wor
 		int rc = sysfs_link(dir, "driver", &driver, err);
 
 		if (only && !str_eq(names.v[i], only->name))
-			return err_set(err, ERR_PRECONDITION, "%s is below it, too", names.v[i]);
-		/* What no driver holds cannot be mounted. */
+			return err_set(err, ERR_PRECONDITION, "%s is also below it", names.v[i]);
+		/* A device without a driver cannot be mounted. */
 		if (rc > 0)
 			continue;
 		if (rc || known_tag(w, pci, names.v[i], tag, err) || virtiofs_unused(w, tag, err))
@@ -484,7 +508,7 @@ static int virtiofs_hold(const struct device_kind *kind, const struct device_wor
 
 static struct pci_match virtiofs_functions(const struct device_world *w)
 {
-	/* QEMU's, and the standard's, beside the DPU's own vendor. */
+	/* The IDs of the virtio standard, which QEMU uses, and the DPU's own vendor. */
 	return (struct pci_match) {
 		.class_code = 0x0180,
 		.vendors = w->vendors,
@@ -494,11 +518,11 @@ static struct pci_match virtiofs_functions(const struct device_world *w)
 	};
 }
 
-/* ---- a removal that does not end ---- */
+/* ---- a removal that hangs ---- */
 
 /*
- * The kernel unbinds a function from its driver, then removes the function's virtio device, which
- * waits for requests in flight.
+ * Returns true while the kernel removes the function: it has unbound the function from its driver,
+ * and waits for requests in flight before it removes the function's virtio device.
  */
 static bool is_being_removed(const struct device_world *w, const char *pci)
 {
@@ -524,10 +548,10 @@ static int check_removals(const struct device_world *w, struct err *err)
 	for (size_t i = 0; i < names.n; i++)
 		if (is_being_removed(w, names.v[i]))
 			return err_set(err, ERR_UNAVAILABLE,
-			               "PCI function %s is being removed, and its virtio device "
-			               "is still there: where that does not end, a request waits "
-			               "for a server that has gone; see dmesg of the node, a "
-			               "reboot ends it at the latest",
+			               "PCI function %s is being removed, but its virtio device "
+			               "still exists; if this persists, a request is waiting for "
+			               "a server that no longer exists: see dmesg of the node; a "
+			               "reboot ends it",
 			               names.v[i]);
 	return 0;
 }
@@ -539,7 +563,7 @@ int device_shares_answer(const struct device_world *w, struct err *err)
 	return err_wrap(err, "no share of this host can be mounted");
 }
 
-/* The kernel tells of a tag's coming and going in the name of "virtiofs". */
+/* The kernel sends uevents of the subsystem "virtiofs" when a tag appears or disappears. */
 static const char *const subsystems[] = { "virtio", "virtiofs", NULL };
 
 const struct device_kind device_kind_virtiofs = {

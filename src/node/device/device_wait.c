@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waits for a device, and gives its function to the kernel driver.
+ * Waits for a device, and binds its function to the kernel driver.
  *
- * Probes; binds the function when it has no driver; probes again at each uevent, and at growing
- * intervals where there are none. A wait that fails unbinds what it has bound, but only when the
- * kind proves that nothing below the function is in use (hold() of struct device_kind). Runs on the
- * calling thread.
+ * Probes the device, binds the function if it has no driver, and probes again at each uevent, or at
+ * growing intervals without uevents. A failed wait unbinds the function that it has bound, but only
+ * if the kind proves that nothing below the function is in use (hold() of struct device_kind). Runs
+ * on the calling thread.
  */
 #include <assert.h>
 #include <errno.h>
@@ -24,12 +24,12 @@ enum {
 	WHY_MAX = 500,
 	BIND_FAILURE_MAX = 300,
 	/*
-	 * Between two probes without uevents. The first ones follow quickly: a namespace often
-	 * appears right after the bind.
+	 * Interval of probes without uevents. The first probes follow quickly, because a namespace
+	 * often appears right after its function is bound.
 	 */
 	CHECK_MS_MIN = 10,
 	CHECK_MS_MAX = 1000,
-	/* Between two binds, so that a probe that fails at once is not repeated at once. */
+	/* Interval of binds, so that a driver probe that fails at once is not retried at once. */
 	BIND_MS_MIN = 250,
 	BIND_MS_MAX = 2000,
 };
@@ -39,10 +39,10 @@ struct wait {
 	const struct device_want *want;
 	struct device_sight sight;
 	struct device_user user;
-	struct str why;          /* what is missing, as of the last probe */
-	struct str bind_failure; /* why the last bind did not work */
-	struct str undone;       /* what of a bound function could not be completed */
-	int64_t bind_at;         /* the next bind is not before that, CLOCK_MONOTONIC ns */
+	struct str why;          /* the item that the last probe did not find */
+	struct str bind_failure; /* why the last bind failed */
+	struct str undone; /* the part of a bound function that complete() could not complete */
+	int64_t bind_at;   /* time of the next bind, CLOCK_MONOTONIC ns */
 	int bind_ms;
 };
 
@@ -53,9 +53,9 @@ static void wait_clear_p(struct wait *w)
 	str_clear(&w->undone);
 }
 
-/* ---- giving back ---- */
+/* ---- release ---- */
 
-/* Appends to the error: what failed first stays in front of what could not be undone. */
+/* Appends to the error, so that the first failure comes before failures of the undo. */
 static void add_behind(struct err *err, const char *text)
 {
 	struct err first = *err;
@@ -68,13 +68,13 @@ static void add_behind(struct err *err, const char *text)
 static void add_stays(struct err *err, const struct pci_change *c, const struct err *used)
 {
 	char *text AUTO(free) =
-		xasprintf("PCI function %s stays with driver %s, as it may be in use (%s)", c->pci,
-	                  c->driver, used->msg);
+		xasprintf("PCI function %s stays bound to driver %s because it may be in use (%s)",
+	                  c->pci, c->driver, used->msg);
 
 	add_behind(err, text);
 }
 
-/* Undoes what was changed; appends to *err what could not be undone. */
+/* Undoes the changes, and appends failures of the undo to *err. */
 static void device_wait_give_back(struct wait *w, struct err *err)
 {
 	struct device_hold held AUTO(device_hold_release) = { .n = 0 };
@@ -83,7 +83,7 @@ static void device_wait_give_back(struct wait *w, struct err *err)
 	struct err used = ERR_INIT, undo = ERR_INIT;
 	bool unused;
 
-	assert(kind && *c->pci); /* only a function that was seen is changed */
+	assert(kind && *c->pci); /* only a function that was found is changed */
 	unused = kind->hold(kind, w->world, c->pci, NULL, &held, &used) == 0;
 
 	if (!unused)
@@ -92,7 +92,7 @@ static void device_wait_give_back(struct wait *w, struct err *err)
 		add_behind(err, undo.msg);
 }
 
-/* Ends a wait that failed with *err. Returns -1. */
+/* Ends a failed wait, whose error is *err. Returns -1. */
 static int fail(struct wait *w, struct err *err)
 {
 	if (device_user_fail(&w->user)) {
@@ -104,7 +104,7 @@ static int fail(struct wait *w, struct err *err)
 
 /* ---- one round ---- */
 
-/* Puts off the next attempt. */
+/* Delays the next attempt. */
 static void pace(struct wait *w, int64_t now)
 {
 	w->bind_at = now + w->bind_ms * INT64_C(1000000);
@@ -113,7 +113,7 @@ static void pace(struct wait *w, int64_t now)
 
 enum { BOUND_NOW = 1 };
 
-/* Binds the function when it has no driver. 0: nothing changed; BOUND_NOW; -1. */
+/* Binds the function if it has no driver. Returns 0 if it changed nothing, BOUND_NOW or -1. */
 static int bind_if_needed(struct wait *w, struct err *err)
 {
 	struct pci_change change = { 0 };
@@ -130,9 +130,9 @@ static int bind_if_needed(struct wait *w, struct err *err)
 	              err);
 	if (rc == 0 && *change.pci) {
 		device_user_changed(&w->user, &change);
-		/* Shown only when a later probe finds the function unbound again. */
+		/* Shown only if a later probe finds the function unbound again. */
 		str_addf(&w->bind_failure,
-		         "driver %s took it and let it go again (its probe failed: see dmesg)",
+		         "driver %s bound it and released it again (its probe failed: see dmesg)",
 		         w->sight.kind->driver);
 	}
 	device_user_end_change(&w->user);
@@ -141,7 +141,7 @@ static int bind_if_needed(struct wait *w, struct err *err)
 	return rc == PCI_NOT_NOW ? 0 : BOUND_NOW;
 }
 
-/* Lets the kind do what the kernel has left undone below a function that its driver holds. */
+/* Lets the kind do what the kernel has omitted below a function that is bound to its driver. */
 static void complete_if_needed(struct wait *w)
 {
 	int64_t now = monotonic_ns();
@@ -152,7 +152,7 @@ static void complete_if_needed(struct wait *w)
 	pace(w, now);
 	str_reset(&w->undone);
 	w->sight.kind->complete(w->world, w->sight.pci, &w->undone);
-	/* It may have taken the function from the driver: that is not the driver's doing. */
+	/* complete() may have unbound the function, so the driver's probe has not failed. */
 	if (w->undone.len) {
 		str_reset(&w->bind_failure);
 		str_add(&w->bind_failure, w->undone.ptr);
@@ -160,19 +160,22 @@ static void complete_if_needed(struct wait *w)
 	device_user_end_change(&w->user);
 }
 
-/* The kernel shows a disk in sysfs a moment before its node is in /dev. */
+/*
+ * Checks the device node, because the kernel shows a disk in sysfs a moment before its node exists
+ * in /dev.
+ */
 static int check_device_node(struct wait *w, const struct device *dev)
 {
 	if (!*dev->path || access(dev->path, F_OK) == 0 || errno != ENOENT)
 		return 0;
 	str_addf(&w->why,
-	         "there is no %s for the disk %s that sysfs shows (the driver's pod needs the "
+	         "%s is missing for the disk %s that sysfs shows (the driver's pod needs the "
 	         "host's /dev)",
 	         dev->path, dev->name);
 	return DEVICE_ABSENT;
 }
 
-/* device_probe() that joins the users of the function once the function is known. */
+/* Calls device_probe(), and joins the users of the function once the function is known. */
 static int probe_and_join(struct wait *w, struct device *ret, struct err *err)
 {
 	int rc;
@@ -187,13 +190,16 @@ static int probe_and_join(struct wait *w, struct device *ret, struct err *err)
 		               w->user.pci, w->sight.pci);
 	str_reset(&w->why);
 	if (!device_user_join(&w->user, w->world->sysfs, w->sight.pci)) {
-		str_addf(&w->why, "PCI function %s is being given back by another call",
+		str_addf(&w->why, "PCI function %s is being released by another call",
 		         w->sight.pci);
-		/* So that bind_if_needed() leaves it alone until then. */
+		/* Prevents bind_if_needed() from changing the function until then. */
 		w->sight.stage = DEVICE_NO_FUNCTION;
 		return DEVICE_ABSENT;
 	}
-	/* It may have been given back just before we joined: probe again what that changes. */
+	/*
+	 * Another user may have released the function just before this one joined, so repeats the
+	 * part of the probe that a release affects.
+	 */
 	rc = device_probe_below(w->world, w->want, ret, &w->sight, &w->why, err);
 	return rc ? rc : check_device_node(w, ret);
 }
@@ -209,7 +215,7 @@ static int check_time(struct wait *w, struct deadline d, struct err *err)
 		return 0;
 	device_explain(w->world, w->want, &w->sight, &w->why);
 	return err_set(err, end.code, "%s while waiting for the device: %s%s%s",
-	               end.code == ERR_DEADLINE ? "time ran out" : "the caller has gone",
+	               end.code == ERR_DEADLINE ? "time ran out" : "the caller cancelled the call",
 	               w->why.ptr, *failure ? "; " : "", failure);
 }
 
@@ -219,15 +225,15 @@ static int wait_for(struct wait *w, struct deadline d, struct device *ret, struc
 	int ms = CHECK_MS_MIN;
 
 	for (;;) {
-		/* The subscription is older than this probe, so a later change wakes us. */
+		/* The subscription began before this probe, so any later change ends the wait. */
 		int rc = probe_and_join(w, ret, err);
 
 		if (rc != DEVICE_ABSENT)
 			return rc;
 		if (w->want->seen)
 			return err_set(err, ERR_UNAVAILABLE,
-			               "the device was there when this call began, and has gone "
-			               "(%s): try again, so that it is looked for anew",
+			               "the device existed when this call began but was removed "
+			               "(%s); retry to search for it again",
 			               w->why.ptr);
 		if (check_time(w, d, err))
 			return -1;
@@ -272,9 +278,9 @@ int device_wait(const struct device_world *world, const struct device_want *want
 	if (rc < 0)
 		return fail(&w, err);
 	/*
-	 * driver_override is no longer needed, also one that somebody else wrote. Clearing it later
-	 * may be too late: once the disk is gone, nothing leads from it to the function. When it
-	 * fails, device_release() tries again.
+	 * driver_override is no longer needed, even if another program has written it. It must be
+	 * cleared now, because once the disk is removed, the function can no longer be found from
+	 * it. If this fails, device_release() retries.
 	 */
 	if (*w.sight.pci)
 		IGNORE_RESULT(pci_forget(world, w.sight.pci, w.sight.kind->driver, &ignored));
@@ -306,7 +312,8 @@ static int abandon(const struct device_world *world, const struct device *dev,
 		return -1;
 	return unused ? 0
 	              : err_set(err, ERR_PRECONDITION,
-	                        "PCI function %s stays with driver %s, as it may be in use (%s)",
+	                        "PCI function %s stays bound to driver %s because it may be in "
+	                        "use (%s)",
 	                        c->pci, c->driver, used.msg);
 }
 
@@ -316,7 +323,7 @@ int device_abandon(const struct device_world *world, const struct device *dev, s
 	struct pci_change change;
 	int rc;
 
-	/* Ends like a wait that failed: another call that waits for the function takes over. */
+	/* Ends like a failed wait, so that another call that waits for the function takes over. */
 	if (!dev->binding.done || !device_user_join(&user, world->sysfs, dev->pci))
 		return 0;
 	assert(dev->kind);

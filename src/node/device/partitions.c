@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses /proc/partitions. The kernel names a partition after its disk: the disk's name, a "p" if
- * that name ends with a digit, and the partition's number (bdev_partno of %pg, lib/vsprintf.c).
+ * Parses /proc/partitions. The name of a partition is the disk's name, a "p" if that name ends with
+ * a digit, and the partition's number (bdev_partno of %pg, lib/vsprintf.c).
  */
 #include "node/device/partitions.h"
 
@@ -15,9 +15,10 @@
 #include "common/file.h"
 #include "common/mem.h"
 
-#define PARTITIONS_MAX (8 * 1024 * 1024) /* bytes of the list; a line has about 30 */
+/* maximum size of the list in bytes; a line has about 30 */
+#define PARTITIONS_MAX (8 * 1024 * 1024)
 
-/* One line: "major minor #blocks name". False: it is the header or an empty line. */
+/* Parses one line: "major minor #blocks name". Returns false for the header or an empty line. */
 static bool partitions_parse_line(const char *line, struct partition *ret)
 {
 	unsigned major_no, minor_no;
@@ -69,7 +70,7 @@ int partitions_read(const char *proc_root, dev_t disk, struct partitions *ret, s
 	if (file_read(path, PARTITIONS_MAX, &text, NULL, err)) {
 		if (err->code != ERR_NOT_FOUND)
 			return err_recode(err, ERR_UNAVAILABLE);
-		err_clear(err); /* a kernel without partitions */
+		err_clear(err); /* this kernel does not support partitions */
 		return 0;
 	}
 	for (const char *line = text; *line; line = next_partition_line(line))

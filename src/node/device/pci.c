@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PCI functions as sysfs shows them. Writes nothing; no state, any thread. Reads the VPD only of
- * functions that are ours to touch: on some other devices that takes seconds.
+ * Reads PCI functions from sysfs. Writes nothing; no state, any thread. Reads the VPD only of
+ * functions that the driver may use, because on some other devices that takes seconds.
  */
 #include "node/device/pci.h"
 
@@ -17,7 +17,8 @@
 /* ---- addresses ---- */
 
 /*
- * Parses 1 to max_digits hex digits, a number up to max. Returns where they end, or NULL.
+ * Parses a number of 1 to max_digits hex digits, at most max. Returns the end of the digits, or
+ * NULL.
  */
 static const char *hex_part(const char *p, size_t max_digits, uint32_t max, uint32_t *ret)
 {
@@ -31,7 +32,7 @@ static const char *hex_part(const char *p, size_t max_digits, uint32_t max, uint
 	return *ret <= max ? p + n : NULL;
 }
 
-/* "bus:device.function", the whole string. */
+/* Parses "bus:device.function", which must be the whole string. */
 static bool parse_short(const char *p, struct pci_address *a)
 {
 	uint32_t bus, device, function;
@@ -59,7 +60,7 @@ static bool parse_any(const char *text, struct pci_address *a)
 		return parse_short(text, a);
 	if (first == text)
 		return parse_short(text + 1, a);
-	/* Domains above ffff are made up by the kernel (VMD: 10000 and up). */
+	/* Domains above ffff are assigned by the kernel (VMD: 10000 and up). */
 	p = hex_part(text, 5, 0x1ffff, &a->domain);
 	a->has_domain = true;
 	return p == first && parse_short(p + 1, a);
@@ -73,7 +74,8 @@ int pci_parse(const char *text, struct pci_address *ret, struct err *err)
 		return err_set(err, ERR_INVALID, "the PCI address is empty");
 	if (!parse_any(text, &a))
 		return err_set(err, ERR_INVALID,
-		               "\"%.40s\" is no PCI address ([domain:]bus:device.function)", text);
+		               "\"%.40s\" is not a PCI address ([domain:]bus:device.function)",
+		               text);
 	if (a.bus == 0 && a.device == 0 && a.function == 0)
 		return err_set(
 			err, ERR_INVALID,
@@ -87,7 +89,7 @@ int pci_parse(const char *text, struct pci_address *ret, struct err *err)
 void pci_format(const struct pci_address *a, char ret[PCI_NAME_MAX])
 {
 	assert(a->domain <= 0x1ffff && a->device <= 0x1f && a->function <= 7);
-	/* The masks tell the compiler the same. */
+	/* The masks limit the values for the compiler's check of the buffer size. */
 	snprintf(ret, PCI_NAME_MAX, "%04x:%02x:%02x.%x", a->domain & 0xfffff, a->bus,
 	         a->device & 0x1fU, a->function & 7U);
 }
@@ -99,7 +101,7 @@ char *pci_dir(const struct device_world *w, const char *pci)
 	return xasprintf("%s/bus/pci/devices/%s", w->sysfs, pci);
 }
 
-/* "15b3" from "0x15b3"; or SYSFS_ABSENT. */
+/* Reads an ID: "15b3" from "0x15b3"; or returns SYSFS_ABSENT. */
 static int read_id(const char *dir, const char *name, char ret[9], struct err *err)
 {
 	uint32_t id;
@@ -119,11 +121,14 @@ static int pci_check_device_id(const char *pci, const char *dir, const char *acc
 	if (rc || !accepted || str_eq(device, accepted))
 		return rc;
 	return err_set(err, ERR_PRECONDITION,
-	               "PCI function %s has device id %s, not %s; left alone", pci, device,
+	               "PCI function %s has device id %s (expected %s); left alone", pci, device,
 	               accepted);
 }
 
-/* Has the function the class, a vendor and the device id of the kind? 0, SYSFS_ABSENT or -1. */
+/*
+ * Checks that the function has the class, a vendor and the device ID of the kind. Returns 0,
+ * SYSFS_ABSENT or -1.
+ */
 static int check_kind(const char *pci, const char *dir, const struct pci_match *match,
                       struct err *err)
 {
@@ -140,18 +145,18 @@ static int check_kind(const char *pci, const char *dir, const struct pci_match *
 		return err_set(
 			err, ERR_PRECONDITION,
 			"PCI function %s has class 0x%06x, not 0x%04xxx: not a device of this "
-			"driver, left alone",
+			"driver; left alone",
 			pci, class_bits, match->class_code);
 	if (strs_has(match->vendors, vendor) || str_eq(match->other_vendor, vendor))
 		return pci_check_device_id(pci, dir, match->device_id, err);
 	accepted = strs_join(match->vendors, ", ");
 	return err_set(err, ERR_PRECONDITION,
-	               "PCI function %s is of vendor %s, accepted are: %s%s%s; left alone", pci,
+	               "PCI function %s is of vendor %s (accepted: %s%s%s); left alone", pci,
 	               vendor, accepted, match->other_vendor ? ", " : "",
 	               match->other_vendor ? match->other_vendor : "");
 }
 
-/* A VF is ours when its PF is a SNAP PF. */
+/* Checks that the VF is for volumes, that is, that its PF is a SNAP PF. */
 static int check_parent(const struct device_world *w, const char *pci, const char *pf,
                         const struct pci_match *match, struct err *err)
 {
@@ -194,11 +199,11 @@ int pci_driver(const struct device_world *w, const char *pci, char **ret, struct
 	return sysfs_link(dir, "driver", ret, err);
 }
 
-/* ---- which domain ---- */
+/* ---- the domain ---- */
 
 /*
- * The VUID of a function: field VU in its VPD or, for a VF, in its PF's. False: it is unknown,
- * and `why` says why.
+ * Reads the VUID of a function from field VU in its VPD or, for a VF, in the VPD of its PF. Returns
+ * false if it is unknown, with the reason in `why`.
  */
 static bool read_vuid(const struct device_world *w, const char *pci, char ret[VPD_VALUE_MAX],
                       struct str *why)
@@ -223,7 +228,7 @@ static bool read_vuid(const struct device_world *w, const char *pci, char ret[VP
 	return false;
 }
 
-/* Names of the functions with this bus, device and function number in any domain. */
+/* Lists the functions with this bus, device and function number in any domain. */
 static int same_in_any_domain(const struct device_world *w, const struct pci_address *a,
                               struct strs *ret, struct err *err)
 {
@@ -255,7 +260,7 @@ static int refuse_ambiguous(const struct strs *found, const char *what, struct e
 	return err_set(err, ERR_PRECONDITION, "%s: %s; refusing to choose", what, names);
 }
 
-/* Adds the candidates that may be touched to ret, and the reasons against the others to `why`. */
+/* Adds the usable candidates to ret, and the reasons for rejecting the others to `why`. */
 static void keep_usable(const struct device_world *w, const struct strs *candidates,
                         const struct pci_match *match, struct strs *ret, struct str *why)
 {
@@ -289,8 +294,8 @@ static int by_vuid(const struct device_world *w, const struct strs *usable, cons
 		return refuse_ambiguous(&found, "several PCI functions have the published VUID",
 		                        err);
 	/*
-	 * In one domain another device may have this address, while ours is still to be plugged
-	 * into another domain: never take one whose VUID is not proven.
+	 * Never accepts a function whose VUID is not proven: another device may have this address
+	 * in one domain while the volume's function is still to be plugged into another domain.
 	 */
 	if (found.n == 0)
 		return PCI_ABSENT;
@@ -298,7 +303,7 @@ static int by_vuid(const struct device_world *w, const struct strs *usable, cons
 	return 0;
 }
 
-/* Is it a PF that may be touched? Adds it to ret then. */
+/* Adds the function to ret if it is a usable PF. */
 static void add_usable_pf(const struct device_world *w, const char *pci,
                           const struct pci_match *match, struct strs *ret)
 {
@@ -306,7 +311,7 @@ static void add_usable_pf(const struct device_world *w, const char *pci,
 	char *pf AUTO(free) = NULL;
 	struct err ignored = ERR_INIT;
 
-	/* Most functions are of another class. */
+	/* Checked first, because most functions have another class. */
 	if (pci_usable(w, pci, match, &ignored) == 0 &&
 	    sysfs_link(dir, "physfn", &pf, &ignored) == SYSFS_ABSENT)
 		strs_add(ret, pci);
@@ -339,7 +344,7 @@ static int in_domain(const struct device_world *w, const char *pci, const struct
 	if (rc != PCI_ABSENT || candidates->n == 0)
 		return rc;
 	others = strs_join(candidates, ", ");
-	str_addf(why, "; in another domain there is %s", others);
+	str_addf(why, "; in another domain %s exists", others);
 	return PCI_ABSENT;
 }
 
@@ -357,7 +362,7 @@ static int in_only_domain(const struct device_world *w, const struct strs *candi
 		snprintf(ret, PCI_NAME_MAX, "%s", usable->v[0]);
 		return 0;
 	}
-	/* For the error: it says why that function may not be touched. */
+	/* pci_usable() sets the error: the reason why that function is not usable. */
 	return candidates->n ? pci_usable(w, candidates->v[0], match, err) : PCI_ABSENT;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bind, unbind and driver_override of one PCI function. A change that fails half-way is undone
- * before the call returns. Does not decide whether a function may be touched, nor whether it is in
- * use. (Documentation/ABI/testing/sysfs-bus-pci, drivers/base/dd.c for the errnos.)
+ * Writes bind, unbind and driver_override of one PCI function. A partial change is undone before
+ * the call returns. The callers decide whether the driver may use a function, and whether the
+ * function is in use. Sources: Documentation/ABI/testing/sysfs-bus-pci; drivers/base/dd.c for the
+ * errnos.
  */
 #include "node/device/pci_driver.h"
 
@@ -30,7 +31,7 @@ struct turn {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct wait_queue changed;
-static struct turn *turns; /* under lock */
+static struct turn *turns; /* protected by the lock */
 
 static const struct turn *other_locked(const struct device_world *w, const char *pci)
 {
@@ -45,8 +46,8 @@ static const struct turn *other_locked(const struct device_world *w, const char 
 static int refuse_hung_function(const struct turn *t, struct err *err)
 {
 	return err_set(err, ERR_UNAVAILABLE,
-	               "PCI function %s does not answer: the kernel has been at it for %.0f s (a "
-	               "removal or a probe hangs); see dmesg of the node, a reboot ends it at the "
+	               "PCI function %s does not answer: a removal or probe has been hanging in "
+	               "the kernel for %.0f s; see dmesg of the node; a reboot ends it at the "
 	               "latest",
 	               t->pci, (double)(monotonic_ns() - t->since) / 1e9);
 }
@@ -103,8 +104,8 @@ int pci_refuse_held(const struct device_world *w, const char *pci, const char *d
                     struct err *err)
 {
 	return err_set(err, ERR_PRECONDITION,
-	               "PCI function %s is held by driver %s and is not taken away from it; if "
-	               "nothing uses it there: echo %s > %s/bus/pci/drivers/%s/unbind",
+	               "PCI function %s is held by driver %s and is not unbound from it; if "
+	               "nothing uses it: echo %s > %s/bus/pci/drivers/%s/unbind",
 	               pci, driver, pci, w->sysfs, driver);
 }
 
@@ -129,7 +130,7 @@ static int write_to_driver(const struct device_world *w, const char *driver, con
 
 /* ---- errors ---- */
 
-/* Errors that do not go away by waiting. */
+/* Returns true for errors that do not go away without an administrator. */
 static bool is_lasting(int errnum)
 {
 	return errnum == EACCES || errnum == EPERM || errnum == EROFS;
@@ -155,9 +156,9 @@ static int write_failed(int errnum, const char *what, const char *pci, const cha
 	return PCI_NOT_NOW;
 }
 
-/* ---- give back ---- */
+/* ---- unbind ---- */
 
-/* Keeps the first error. A removed function needs no action. */
+/* Records a failure; keeps the first error. A removed function is not an error. */
 static void note_failure(int e, const char *what, const struct pci_change *c, struct err *err)
 {
 	if (e && !sysfs_gone(e) && !err->code)
@@ -179,12 +180,12 @@ static int pci_driver_give_back(const struct device_world *w, const struct pci_c
 
 		note_failure(e, "the unbound state", c, &failed);
 		held = e && !sysfs_gone(e);
-		kill_point("give back: function unbound");
+		kill_point("release: function unbound");
 	}
 	if (c->override_set) {
 		note_failure(write_override(w, c->pci, c->override_before), "driver_override", c,
 		             &failed);
-		kill_point("give back: driver_override restored");
+		kill_point("release: driver_override restored");
 	}
 	if (*c->unbound_from && !held)
 		note_failure(write_to_driver(w, c->unbound_from, "bind", c->pci), "the driver", c,
@@ -195,11 +196,11 @@ static int pci_driver_give_back(const struct device_world *w, const struct pci_c
 	return -1;
 }
 
-/* ---- give ---- */
+/* ---- bind ---- */
 
 /*
- * driver_override, "" when it is not set (the kernel prints "(null)" then). PCI_ABSENT: the
- * function has gone.
+ * Reads driver_override; "" if it is not set (the kernel then shows "(null)"). PCI_ABSENT: the
+ * function was removed.
  */
 static int read_override(const struct device_world *w, const char *pci,
                          char ret[PCI_DRIVER_NAME_MAX], struct err *err)
@@ -218,7 +219,10 @@ static int read_override(const struct device_world *w, const char *pci,
 
 enum { HELD_ALREADY = PCI_ABSENT + 1 };
 
-/* May the function be bound now? 0, PCI_ABSENT, HELD_ALREADY by that driver, or -1. */
+/*
+ * Checks whether the function can be bound now. Returns 0, PCI_ABSENT, HELD_ALREADY if it is
+ * already bound to that driver, or -1.
+ */
 static int check_before_bind(const struct device_world *w, const char *pci, const char *driver,
                              struct pci_change *c, char parked_by[PCI_DRIVER_NAME_MAX],
                              struct err *err)
@@ -240,16 +244,20 @@ static int check_before_bind(const struct device_world *w, const char *pci, cons
 	if (*c->override_before && !str_eq(c->override_before, driver) &&
 	    !pci_driver_parks(c->override_before))
 		return err_set(err, ERR_PRECONDITION,
-		               "PCI function %s is reserved for driver %s by its driver_override; "
-		               "if it should not be: echo > %s/bus/pci/devices/%s/driver_override",
+		               "PCI function %s is reserved for driver %s by its "
+		               "driver_override; if that is not intended: echo > "
+		               "%s/bus/pci/devices/%s/driver_override",
 		               pci, c->override_before, w->sysfs, pci);
-	/* A killed process left its override: that is no state to restore. */
+	/* A killed process has left this value, which must not be restored. */
 	if (str_eq(c->override_before, driver))
 		*c->override_before = '\0';
 	return 0;
 }
 
-/* The writes, in order; notes in c what was done. Returns 0 or the errno of the failed one. */
+/*
+ * Does the writes in order, and records them in c. Returns 0, or the errno of the write that
+ * failed.
+ */
 static int write_changes(const struct device_world *w, struct pci_change *c, const char *parked_by,
                          const char **ret_what)
 {
@@ -287,7 +295,7 @@ static int pci_driver_give(const struct device_world *w, const char *pci, const 
 	if (rc == HELD_ALREADY)
 		return 0;
 	if (rc == PCI_ABSENT) {
-		str_addf(why, "PCI function %s has gone", pci);
+		str_addf(why, "PCI function %s no longer exists", pci);
 		return PCI_NOT_NOW;
 	}
 	if (rc)
@@ -302,7 +310,7 @@ static int pci_driver_give(const struct device_world *w, const char *pci, const 
 	rc = write_failed(e, what, pci, driver, why, err);
 	if (pci_driver_give_back(w, &c, false, &undo) && rc < 0)
 		return err_wrap(err, "%s", undo.msg);
-	/* What could not be restored now is restored with the next attempt. */
+	/* The next attempt restores a state that could not be restored now. */
 	if (undo.code)
 		str_addf(why, "; %s", undo.msg);
 	return rc;
@@ -337,7 +345,7 @@ int pci_give_back(const struct device_world *w, const struct pci_change *c, bool
 	return rc;
 }
 
-/* ---- forget ---- */
+/* ---- clear driver_override ---- */
 
 static int pci_driver_forget(const struct device_world *w, const char *pci, const char *driver,
                              struct err *err)

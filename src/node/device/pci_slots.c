@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A slot is the DPU's when the bridge above its bus is of the DPU's vendor, and so is the bridge
- * above that: a port of a switch. A DPU that is plugged into the host stands below a root port,
- * which has a slot, too, but is the host's. Slots without a device number are not for hot-plugging.
+ * A slot belongs to the DPU if the bridge above its bus, and the bridge above that, have the DPU's
+ * vendor, so the slot is below a port of the DPU's switch. A DPU in a slot of the host is below a
+ * root port; that slot belongs to the host. Slots without a device number are not for hot-plugging.
  *
- * A slot that is missing from the answer is a reason to refuse a volume for good, or to ask for
- * less proof: what cannot be read is an error, and only what has gone is left out.
+ * If the result lacked a slot, a volume would be rejected permanently, or its function proven less
+ * strictly. Therefore an unreadable object is an error, and only removed objects are skipped.
  */
 #include "node/device/pci_slots.h"
 
@@ -20,7 +20,7 @@
 #include "node/device/pci_driver.h"
 #include "node/device/sysfs.h"
 
-/* A bridge of the DPU's vendor: on which bus it is, and which bus is below it. */
+/* A bridge of the DPU's vendor: the bus that it is on, and the bus below it. */
 struct bridge {
 	uint32_t domain;
 	uint64_t bus, below;
@@ -37,7 +37,10 @@ static void bridges_clear_p(struct bridges *b)
 }
 
 enum { BRIDGE_NONE = 1 };
-/* BRIDGE_NONE: it is no bridge, has gone, or is not for us. */
+/*
+ * Reads a bridge. Returns BRIDGE_NONE if the function is not a bridge, was removed, or has another
+ * vendor.
+ */
 static int read_bridge(const struct device_world *w, const char *pci, struct bridge *ret,
                        struct err *err)
 {
@@ -78,7 +81,10 @@ static int read_bridges(const struct device_world *w, struct bridges *ret, struc
 	return 0;
 }
 
-/* Bus 0 is below no bridge: that of a bridge for which there was no number is shown as 0. */
+/*
+ * Returns the bridge above a bus. Bus 0 is never below a bridge: a bridge without a bus number
+ * shows 0.
+ */
 static const struct bridge *bridge_above(const struct bridges *b, uint32_t domain, uint64_t bus)
 {
 	for (size_t i = 0; i < b->n; i++)
@@ -106,7 +112,7 @@ int pci_slots(const struct device_world *w, struct strs *ret, struct err *err)
 	struct bridges bridges AUTO(bridges_clear) = { 0 };
 	struct strs names AUTO(strs_clear) = STRS_INIT;
 
-	/* That there is no such folder is fine. */
+	/* A missing directory is not an error. */
 	if (sysfs_list(dir, &names, err) < 0 || read_bridges(w, &bridges, err))
 		return -1;
 	for (size_t i = 0; i < names.n; i++) {
@@ -154,7 +160,7 @@ bool pci_in_slot(const struct strs *slots, const char *pci)
 	return strs_has(slots, address);
 }
 
-/* Does another driver than that of the kind use the function? */
+/* Returns true if the function is bound to a driver other than that of its kind. */
 static bool is_held(const struct device_world *w, const struct device_kind *kind, const char *pci)
 {
 	char *driver AUTO(free) = NULL;
@@ -164,7 +170,7 @@ static bool is_held(const struct device_world *w, const struct device_kind *kind
 	       !pci_driver_parks(driver);
 }
 
-/* Not one that has VFs, for those are counted themselves. */
+/* Returns false for a function that has VFs, because the VFs are counted instead. */
 static bool is_for_a_volume(const struct device_world *w, const char *pci)
 {
 	const struct device_kind *kind = device_kind_of_pf(w, pci);
@@ -176,7 +182,7 @@ static bool is_for_a_volume(const struct device_world *w, const char *pci)
 	       (sysfs_attr_u64(dir, "sriov_totalvfs", &vfs, &ignored) || !vfs);
 }
 
-/* Is the slot empty, or is one of our functions in it? */
+/* Returns true if the slot is empty, or has a function for volumes. */
 static bool is_for_volumes(const struct device_world *w, const char *slot,
                            const struct strs *functions)
 {
@@ -186,7 +192,7 @@ static bool is_for_volumes(const struct device_world *w, const char *slot,
 	return true;
 }
 
-/* Ports that cannot be used make an operator look for the slots that are missing. */
+/* Adds the unusable ports, which explain missing slots to an operator. */
 static void add_ports_without_bus(const struct device_world *w, struct str *where)
 {
 	struct strs ports AUTO(strs_clear) = STRS_INIT;

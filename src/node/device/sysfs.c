@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads and writes sysfs by whole paths. Knows no devices: callers know what a missing attribute
- * means. Owns the list of accesses in progress; each entry is on the stack of its thread.
+ * Reads and writes sysfs by full paths. Callers decide what a missing attribute means. Owns the
+ * list of accesses in progress; each entry is on the stack of its thread.
  */
 #include "node/device/sysfs.h"
 
@@ -25,7 +25,7 @@ struct access {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct access *accesses; /* under lock */
+static struct access *accesses; /* protected by the lock */
 
 static void access_begin(struct access *a, const char *path, const char *text)
 {
@@ -52,7 +52,7 @@ size_t sysfs_hung(int64_t ms, struct strs *ret)
 
 	WITH_LOCK(&lock);
 	for (const struct access *a = accesses; a; a = a->next) {
-		/* The function is in the text of a bind, not in its path. */
+		/* For a bind, the text names the function, not the path. */
 		bool names_function = a->text && strchr(a->text, ':');
 
 		if (now - a->since < ms * INT64_C(1000000))
@@ -73,7 +73,7 @@ bool sysfs_gone(int errnum)
 	return errnum == ENOENT || errnum == ENOTDIR || errnum == ENODEV || errnum == ENXIO;
 }
 
-/* After a failed read: SYSFS_ABSENT when the object has gone, else -1. */
+/* Called after a failed read. Returns SYSFS_ABSENT if the object was removed, otherwise -1. */
 static int gone_or_error(struct err *err)
 {
 	if (!sysfs_gone(err->sys))
@@ -119,7 +119,9 @@ int sysfs_attr_hex(const char *dir, const char *name, uint32_t *ret, struct err 
 	digits = str_has_prefix(text, "0x") ? text + 2 : text;
 	if (!*digits || strlen(digits) > 8 ||
 	    strspn(digits, "0123456789abcdefABCDEF") != strlen(digits))
-		return err_set(err, ERR_PRECONDITION, "%s/%s: \"%.40s\" is no hexadecimal number",
+		return err_set(err, ERR_PRECONDITION,
+		               "%s/%s: \"%.40s\" is not a hexadecimal "
+		               "number",
 		               dir, name, text);
 	*ret = (uint32_t)strtoul(digits, &end, 16);
 	return 0;
@@ -168,7 +170,7 @@ int sysfs_write(const struct sysfs_writer *w, const char *path, const char *text
 	struct access a;
 	int e;
 
-	thread_rest(); /* a bind or unbind may hang */
+	thread_rest(); /* a write to bind or unbind may hang */
 	access_begin(&a, path, text);
 	e = w ? w->write(w->arg, path, text) : write_attr(path, text);
 	access_end(&a);

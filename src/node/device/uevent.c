@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernel uevents over netlink. A subscription owns a socket, and an eventfd by which a cancelled
- * call wakes the poll. An event only wakes, and its content is not trusted: a forged one costs one
- * more look.
+ * Receives kernel uevents over netlink. A subscription owns a socket, and an eventfd by which a
+ * cancelled call wakes the poll. An event only wakes the caller, and its content is not trusted, so
+ * a forged event costs only one additional probe.
  */
 #include "node/device/uevent.h"
 
@@ -19,11 +19,11 @@
 
 enum {
 	GROUP_KERNEL = 1,
-	MESSAGE_MAX = 8192, /* the kernel sends at most 2048 bytes and the path */
+	MESSAGE_MAX = 8192, /* the kernel sends at most 2048 bytes plus the path */
 };
 
 struct uevent {
-	int socket; /* -1: this process can get no events */
+	int socket; /* -1: this process cannot receive events */
 	int cancelled;
 	const char *const *subsystems;
 };
@@ -69,7 +69,7 @@ static bool is_subsystem(const char *field, size_t len, const char *name)
 	       memcmp(field + key_len, name, len - key_len) == 0;
 }
 
-/* Does a component of the path begin with the name? */
+/* Returns true if a component of the path begins with the name. */
 static bool leads_through(const char *field, size_t len, const char *name)
 {
 	char *part AUTO(free) = xasprintf("/%s", name);
@@ -98,7 +98,7 @@ bool uevent_matters(const char *msg, size_t n, const char *const *subsystems)
 	return block && below;
 }
 
-/* Empties the socket; true when anything in it matters. */
+/* Empties the socket. Returns true if any event in it is relevant. */
 static bool uevent_drain(struct uevent *u)
 {
 	bool matters = false;
@@ -109,7 +109,7 @@ static bool uevent_drain(struct uevent *u)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		/* ENOBUFS: some were lost, so one of them may have mattered. */
+		/* ENOBUFS: some events were lost, and one of them may have been relevant. */
 		if (n < 0)
 			return matters || errno == ENOBUFS;
 		matters = matters || uevent_matters(msg, (size_t)n, u->subsystems);
@@ -121,7 +121,7 @@ static void wake(void *arg)
 	struct uevent *u = arg;
 	uint64_t one = 1;
 
-	/* Fails only when the counter is full, and then the poll is awake. */
+	/* Fails only if the counter is at its maximum; the poll is then awake already. */
 	IGNORE_RESULT(write(u->cancelled, &one, sizeof(one)));
 }
 

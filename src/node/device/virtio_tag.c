@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks the PCI capabilities of a virtio function to its device's configuration and reads the tag
- * there. What the function says is checked before it is used: each offset against what there is,
- * the list against going in circles.
+ * Follows the PCI capabilities of a virtio function to the device's configuration and reads the tag
+ * there. The function's data are checked before they are used: each offset against the limits, the
+ * list against cycles.
  *
- * The configuration is in a BAR. Mapping that is refused by kernels with CONFIG_IO_STRICT_DEVMEM
- * (Debian's and Red Hat's) while a driver holds the function, and reads zeroes before. So it is
- * read through the window VIRTIO_PCI_CAP_PCI_CFG, which each virtio function must have and Linux's
- * driver never uses: an address is written to it, and the bytes are read from it. One reader at a
- * time, by a lock on the function's config file, also among processes.
+ * The configuration is in a BAR. Mapping the BAR is refused by kernels with CONFIG_IO_STRICT_DEVMEM
+ * (Debian's and Red Hat's) while the function is bound to a driver, and returns zeros before that.
+ * So it is read through the window VIRTIO_PCI_CAP_PCI_CFG, which each virtio function must have and
+ * Linux's driver never uses: an address is written to it, and the bytes are read from it. A lock on
+ * the function's config file permits one reader at a time, across processes.
  */
 #include "node/device/virtio_tag.h"
 
@@ -23,7 +23,7 @@
 #include "common/cleanup.h"
 #include "common/mem.h"
 
-/* ---- what a tag is ---- */
+/* ---- valid tags ---- */
 
 int device_tag_check(const char *tag, struct err *err)
 {
@@ -32,13 +32,12 @@ int device_tag_check(const char *tag, struct err *err)
 	if (n == 0)
 		return err_set(err, ERR_INVALID, "the virtio-fs tag is empty");
 	if (n > DEVICE_TAG_MAX)
-		return err_set(err, ERR_INVALID, "\"%.80s\" has %zu bytes, a tag has at most %d",
+		return err_set(err, ERR_INVALID, "\"%.80s\" has %zu bytes (expected at most %d)",
 		               tag, n, DEVICE_TAG_MAX);
 	if (strchr(tag, '/'))
 		return err_set(err, ERR_INVALID, "\"%s\" has a slash", tag);
-	for (const char *p = tag; *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			return err_set(err, ERR_INVALID, "\"%s\" has a control character", tag);
+	if (has_control(tag, n, ""))
+		return err_set(err, ERR_INVALID, "\"%s\" has a control character", tag);
 	return 0;
 }
 
@@ -46,7 +45,9 @@ bool virtio_tag_of(const uint8_t bytes[DEVICE_TAG_MAX], char ret[DEVICE_TAG_MAX 
 {
 	struct err ignored = ERR_INIT;
 
-	/* What does not answer reads as zeroes, or as ones, which are in no text. */
+	/*
+	 * A device that does not respond reads as all zeros or all ones, neither of which is text.
+	 */
 	if (memchr(bytes, 0xff, DEVICE_TAG_MAX))
 		return false;
 	memcpy(ret, bytes, DEVICE_TAG_MAX);
@@ -60,7 +61,7 @@ enum {
 	STATUS = 0x06,
 	STATUS_CAPABILITIES = 0x10,
 	CAPABILITIES = 0x34,
-	CAPABILITY_FIRST = 0x40, /* below is the header */
+	CAPABILITY_FIRST = 0x40, /* lower offsets are the header */
 	CAPABILITY_MAX = (PCI_CONFIG_MAX - CAPABILITY_FIRST) / 4,
 	VENDOR_SPECIFIC = 0x09,
 	/* struct virtio_pci_cap */
@@ -71,7 +72,7 @@ enum {
 	CAP_OFFSET = 8,
 	CAP_LENGTH = 12,
 	CAP_SIZE = 16,
-	CAP_DATA = 16, /* of the window */
+	CAP_DATA = 16, /* data register of the window */
 	WINDOW_SIZE = 20,
 	TYPE_DEVICE = 4,
 	TYPE_WINDOW = 5,
@@ -79,8 +80,8 @@ enum {
 };
 
 /*
- * The first virtio capability of this type and at least this size, as the kernel takes it: one with
- * a reserved BAR is skipped. 0: there is none.
+ * Returns the offset of the first virtio capability of this type and at least this size, or 0. Like
+ * the kernel, skips a capability with a reserved BAR.
  */
 static unsigned find_capability(const uint8_t *config, unsigned type, unsigned size)
 {
@@ -92,7 +93,7 @@ static unsigned find_capability(const uint8_t *config, unsigned type, unsigned s
 		const uint8_t *c = config + at;
 
 		if (at < CAPABILITY_FIRST)
-			return 0; /* the end, or nonsense */
+			return 0; /* the end of the list, or an invalid offset */
 		if (c[0] != VENDOR_SPECIFIC || at + size > PCI_CONFIG_MAX || c[CAP_TYPE] != type ||
 		    (type != TYPE_WINDOW && c[CAP_BAR] > LAST_BAR))
 			continue;
@@ -125,7 +126,7 @@ bool virtio_find_config(const uint8_t *config, size_t n, struct virtio_cap_windo
 
 /* ---- reading ---- */
 
-/* How long another reader may take; it needs well below one millisecond on most devices. */
+/* Longest wait for another reader, which takes well below one millisecond on most devices. */
 enum { LOCK_TRIES = 50, LOCK_PAUSE_MS = 10 };
 
 static int config_write(int fd, unsigned at, const uint8_t *bytes, size_t n)
@@ -146,7 +147,7 @@ static int config_read(int fd, unsigned at, uint8_t *bytes, size_t n)
 	return (size_t)done == n ? 0 : EIO;
 }
 
-/* Four bytes of a BAR. 0 or an errno. */
+/* Reads four bytes of a BAR. Returns 0 or an errno. */
 static int read_through(int fd, const struct virtio_cap_window *cap, uint32_t offset, uint8_t *ret)
 {
 	const uint8_t four[4] = { 4, 0, 0, 0 }, bar = (uint8_t)cap->bar;
@@ -161,7 +162,10 @@ static int read_through(int fd, const struct virtio_cap_window *cap, uint32_t of
 		e = config_write(fd, cap->window + CAP_OFFSET, at, 4);
 	if (!e)
 		e = config_read(fd, cap->window + CAP_DATA, ret, 4);
-	/* A program that knows nothing of the lock may have used the window, too. */
+	/*
+	 * Checks the window again, because a program that does not take the lock may have used it
+	 * at the same time.
+	 */
 	if (!e)
 		e = config_read(fd, cap->window + CAP_OFFSET, then, 4);
 	return e ? e : memcmp(at, then, 4) ? EBUSY : 0;
@@ -187,10 +191,10 @@ static int read_bytes(int fd, const struct virtio_cap_window *cap, uint8_t ret[D
 
 	for (uint32_t i = 0; i < DEVICE_TAG_MAX && !e; i += 4)
 		e = read_through(fd, cap, cap->offset + i, ret + i);
-	return e; /* the lock ends with the descriptor */
+	return e; /* closing the descriptor releases the lock */
 }
 
-/* Is it this process that lacks something? */
+/* Returns true if the errno means that this process lacks resources. */
 static bool is_short(int errnum)
 {
 	return errnum == EMFILE || errnum == ENFILE || errnum == ENOMEM;
@@ -208,7 +212,7 @@ int virtio_tag_read(const char *dir, char ret[DEVICE_TAG_MAX + 4], struct str *w
 	if (fd >= 0)
 		n = pread(fd, config, sizeof(config), 0);
 	if (n >= 0 && !virtio_find_config(config, (size_t)n, &cap)) {
-		str_addf(why, "%s does not say where the function's tag is", path);
+		str_addf(why, "%s has no entry for the location of the function's tag", path);
 		return VIRTIO_TAG_UNKNOWN;
 	}
 	e = n < 0 ? errno : read_bytes(fd, &cap, bytes);

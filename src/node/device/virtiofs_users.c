@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * No list of the kernel has all mounts of all namespaces, nor those that were detached while files
- * are open. But each filesystem that lives holds a reference on the kernel module virtiofs. So when
- * the module has as many references as there are virtio-fs filesystems to be seen, nobody has one
- * that is not seen. Where the driver is built into the kernel nothing is certain.
+ * The kernel has no list of the mounts of all namespaces, or of mounts that were detached while
+ * their files are open. But each live filesystem holds a reference to the kernel module virtiofs.
+ * So if the module has exactly as many references as there are visible virtio-fs filesystems, there
+ * are no others. If the driver is built into the kernel, other mounts cannot be ruled out.
  */
 #include "node/device/virtiofs_users.h"
 
@@ -19,7 +19,7 @@
 
 /* ---- mountinfo ---- */
 
-/* Cuts the next field off; "" at the end of the line. */
+/* Cuts off the next field; returns "" at the end of the line. */
 static char *next_field(char **rest)
 {
 	char *field = *rest;
@@ -36,7 +36,7 @@ static bool is_octal(const char *p)
 	       p[2] <= '7';
 }
 
-/* "a\040b" is "a b", in place. */
+/* Decodes octal escapes in place: "a\040b" becomes "a b". */
 static void unescape(char *text)
 {
 	char *to = text;
@@ -52,11 +52,12 @@ static void unescape(char *text)
 	*to = '\0';
 }
 
-/* What the mounts of one or more namespaces say. */
+/* Results from the mounts of one or more namespaces. */
 struct seen {
-	struct strs filesystems; /* device numbers of those of the kernel's virtio-fs */
+	/* device numbers of the filesystems that the kernel's virtio-fs has mounted */
+	struct strs filesystems;
 	const char *tag;
-	char *mounted_at; /* where the tag is mounted, or NULL */
+	char *mounted_at; /* a mount point of the tag, or NULL */
 };
 
 static void seen_clear_p(struct seen *s)
@@ -65,13 +66,16 @@ static void seen_clear_p(struct seen *s)
 	free(s->mounted_at);
 }
 
-/* A mount by another client of virtio-fs than the kernel's ("fuse.virtiofs") counts, too. */
+/*
+ * Returns true for virtio-fs filesystem types, including that of a userspace client
+ * ("fuse.virtiofs").
+ */
 static bool is_virtiofs(const char *fs_type)
 {
 	return str_eq(fs_type, "virtiofs") || str_eq(fs_type, "fuse.virtiofs");
 }
 
-/* "id parent major:minor root target options [tags] - type source options" */
+/* Parses a line "id parent major:minor root target options [tags] - type source options". */
 static void parse_mount(char *line, struct seen *s)
 {
 	char *separator = strstr(line, " - ");
@@ -120,7 +124,7 @@ static int read_mounts(const struct device_world *w, const char *process, struct
 
 static int refuse_uncertain_tag(const char *why, struct err *err)
 {
-	return err_set(err, ERR_PRECONDITION, "it is not certain that its tag is not mounted: %s",
+	return err_set(err, ERR_PRECONDITION, "could not verify that its tag is not mounted: %s",
 	               why);
 }
 
@@ -135,7 +139,10 @@ int virtiofs_unused(const struct device_world *w, const char *tag, struct err *e
 
 	if (read_mounts(w, "self", &s, err))
 		return refuse_uncertain_tag(err->msg, err);
-	/* The host's, where the driver runs in a container; without it, less can be certain. */
+	/*
+	 * Reads the host's mounts, in case the driver runs in a container. If they are unreadable,
+	 * fewer mounts are visible.
+	 */
 	IGNORE_RESULT(read_mounts(w, "1", &s, &ignored));
 	if (s.mounted_at && *tag)
 		return err_set(err, ERR_PRECONDITION, "its tag \"%s\" is mounted at %s", tag,
@@ -143,9 +150,9 @@ int virtiofs_unused(const struct device_world *w, const char *tag, struct err *e
 	if (s.mounted_at)
 		why = xasprintf("it is unknown, and a tag is mounted at %s", s.mounted_at);
 	else if (rc)
-		why = xasprintf("%s/refcnt does not say how many filesystems there are", dir);
+		why = xasprintf("%s/refcnt is not a number of filesystems", dir);
 	else if (references != s.filesystems.n)
-		why = xasprintf("%s/refcnt is %" PRIu64 ", but %zu filesystems are to be seen", dir,
+		why = xasprintf("%s/refcnt is %" PRIu64 ", but %zu filesystems are visible", dir,
 		                references, s.filesystems.n);
 	return why ? refuse_uncertain_tag(why, err) : 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks over VPD resources and their fields. Checks every length against the bytes that are left
- * before it uses it; allocates nothing.
+ * Parses VPD resources and their fields. Checks every length against the remaining bytes before it
+ * uses the length; allocates nothing.
  */
 #include "node/device/vpd.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-	TAG_LARGE = 0x80, /* else a small resource: name in bits 3-6, length in bits 0-2 */
+	TAG_LARGE = 0x80, /* otherwise a small resource: name in bits 3-6, length in bits 0-2 */
 	TAG_VPD_R = 0x90,
 	TAG_VPD_W = 0x91,
 	SMALL_NAME_END = 0x0f,
@@ -26,7 +26,7 @@ struct vpd_resource {
 	struct vpd_bytes body;
 };
 
-/* Cuts n bytes off the front; false when there are fewer. */
+/* Cuts off the first n bytes; returns false if there are fewer. */
 static bool vpd_cut(struct vpd_bytes *from, size_t n, struct vpd_bytes *ret)
 {
 	if (n > from->n)
@@ -37,7 +37,10 @@ static bool vpd_cut(struct vpd_bytes *from, size_t n, struct vpd_bytes *ret)
 	return true;
 }
 
-/* False at the end tag, at the end of the bytes, and where a length is impossible. */
+/*
+ * Returns the next resource, or false at the end tag, at the end of the bytes, and for an
+ * impossible length.
+ */
 static bool next_resource(struct vpd_bytes *rest, struct vpd_resource *ret)
 {
 	struct vpd_bytes head;
@@ -69,7 +72,7 @@ static bool copy_value(struct vpd_bytes value, char ret[VPD_VALUE_MAX])
 	for (size_t i = 0; i < value.n; i++)
 		if (value.p[i] < 0x20 || value.p[i] > 0x7e)
 			return false;
-	assert(value.n < VPD_VALUE_MAX); /* its length was one byte */
+	assert(value.n < VPD_VALUE_MAX); /* the length field has one byte */
 	memcpy(ret, value.p, value.n);
 	ret[value.n] = '\0';
 	return true;
@@ -78,7 +81,7 @@ static bool copy_value(struct vpd_bytes value, char ret[VPD_VALUE_MAX])
 enum search {
 	FOUND,
 	NOT_HERE,
-	DAMAGED, /* nothing behind this place can be trusted */
+	DAMAGED, /* data after this offset cannot be trusted */
 };
 
 static enum search find_in_resource(struct vpd_bytes fields, const char *keyword,

@@ -8,11 +8,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define VPD_VALUE_MAX 256 /* a field's length is one byte, and a NUL */
+#define VPD_VALUE_MAX 256 /* a field has at most 255 bytes; plus a NUL */
 
 /*
- * The first field of that two-letter keyword in a VPD-R or VPD-W resource, without NULs and white
- * space at its ends. False, and ret untouched: there is none, or its value is not printable ASCII.
- * Fields in front of a damaged place count, fields behind it do not.
+ * Returns in ret the first field with that two-letter keyword in a VPD-R or VPD-W resource, without
+ * leading and trailing NULs and whitespace. Returns false, with ret unchanged, if there is no such
+ * field or its value is not printable ASCII. Fields before damaged data are found, fields after it
+ * are not.
  */
 bool vpd_field(const char *bytes, size_t n, const char *keyword, char ret[VPD_VALUE_MAX]);

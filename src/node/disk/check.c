@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides when a filesystem is checked: an ext3 or ext4 that will be written, when its superblock
- * asks for a check and nobody else uses the device (e2fsck destroys a filesystem that is mounted).
- * xfs and btrfs are never checked here: mounting them finds their damage.
+ * Decides when a filesystem is checked: an ext3 or ext4 that will be written, if its superblock
+ * requests a check and the device is not in use (e2fsck destroys a mounted filesystem). xfs and
+ * btrfs are never checked here, because mounting them detects damage.
  *
- * A record (disk_record.h) is there while e2fsck runs. One that was killed half way may have
- * cleared what its superblock asked with: the next stage finds the record and has all of it
- * checked.
+ * A record (disk_record.h) exists while e2fsck runs. An e2fsck that was killed may already have
+ * cleared the request in the superblock. Because of the record, the next stage checks the whole
+ * filesystem.
  *
- * Between the decision and e2fsck the job waits for a turn and syncs the record. So the disk is
- * checked again immediately before e2fsck runs, which would otherwise write repairs of an old ext4
- * over newer data.
+ * Between the decision and e2fsck, the job waits for a turn and syncs the record, and the disk's
+ * content may change. Therefore the decision is verified immediately before e2fsck runs; otherwise
+ * e2fsck could write repairs of an old ext4 over newer data.
  */
 #include "node/disk/check.h"
 
@@ -31,7 +31,7 @@
 #include "node/work/disk_record.h"
 #include "node/work/state_file.h"
 
-/* Everything the job needs: the call that starts it may end first. */
+/* All data of the job, because the call that starts it may end first. */
 struct checking {
 	int fd;
 	char *volume_id;
@@ -67,7 +67,7 @@ static void log_check(enum log_level level, const char *msg, const struct checki
 	log_pairs(level, msg, pairs, ARRAY_LEN(pairs));
 }
 
-/* Is it still the filesystem that needed the check, and is it unused? */
+/* Verifies that the device still has the filesystem to be checked, and is unused. */
 static int check_recheck(const struct checking *c, struct err *err)
 {
 	struct fsprobe now;
@@ -77,8 +77,8 @@ static int check_recheck(const struct checking *c, struct err *err)
 	if (!str_eq(now.type, c->fs.type) || !str_eq(now.uuid, c->fs.uuid)) {
 		metric_add(METRIC_REFUSALS, 1, LABELS("changed"));
 		return err_set(err, ERR_PRECONDITION,
-		               "%s is not checked: another process has written to it since it was "
-		               "looked at, and now it holds %s",
+		               "%s is not checked: another process has written to it since its "
+		               "first probe, and now it contains %s",
 		               c->dev.path, now.found);
 	}
 	if (device_check_unused(&c->dev, err) == 0)
@@ -91,6 +91,7 @@ static int checking_run(void *arg, struct err *err)
 	const struct checking *c = arg;
 	int64_t since = monotonic_ns();
 	struct err ignored = ERR_INIT;
+	bool damaged;
 	char ms[32];
 	int rc;
 
@@ -108,18 +109,18 @@ static int checking_run(void *arg, struct err *err)
 	rc = fsck_run(c->fd, c->dev.path, c->whole, err);
 	metric_observe(METRIC_CHECKS, monotonic_ns() - since,
 	               LABELS(c->fs.type, rc ? "failed" : "ok"));
-	if (rc && err->code == ERR_PRECONDITION)
+	damaged = rc && err->code == ERR_PRECONDITION && err->sys != EOPNOTSUPP;
+	if (damaged)
 		metric_add(METRIC_REFUSALS, 1, LABELS("damaged"));
 	kill_point("check: e2fsck done");
-	/* After another error it was not run to its end: the record stays. */
+	/* After any other error e2fsck has not completed, so the record stays. */
 	if (!rc || err->code == ERR_PRECONDITION)
 		IGNORE_RESULT(state_file_remove(c->record_path, &ignored));
 	kill_point("check: record removed");
 	if (rc)
-		return err_wrap(
-			err, "the %s on %s %s (%s) and is not mounted", c->fs.type, c->dev.path,
-			err->code == ERR_PRECONDITION ? "is damaged" : "could not be checked",
-			c->why);
+		return err_wrap(err, "the %s on %s %s (%s) and is not mounted", c->fs.type,
+		                c->dev.path, damaged ? "is damaged" : "could not be checked",
+		                c->why);
 	log_check(LOG_WARNING, "checked", c, log_number("ms", log_ms(since, ms)));
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks a filesystem before it is mounted, when its superblock asks for that. */
+/* Checks a filesystem before it is mounted, if its superblock requests a check. */
 #pragma once
 
 #include "node/node.h"
@@ -8,18 +8,19 @@
 struct check_request {
 	const char *volume_id;
 	const struct device *dev;
-	int fd; /* open on it */
+	int fd; /* open on the device */
 	const struct fsprobe *fs;
-	bool read_only;         /* then it is never checked */
+	bool read_only;         /* if true, the filesystem is never checked */
 	uint64_t diskseq;       /* as in format.h, for the record */
-	const char *attachment; /* likewise */
+	const char *attachment; /* as in format.h, for the record */
 };
 
 /*
- * 0: it may be mounted. FAILED_PRECONDITION: the filesystem is damaged (the text says what to do)
- * or in use, and stays as it is. The deadline ends the wait, not the e2fsck, which keeps running as
- * the volume's job (job.h). One that was interrupted is begun anew and looks at everything. The
- * caller has joined an earlier job of the volume.
+ * Checks the filesystem if its superblock requests it. Returns 0 if it may be mounted.
+ * FAILED_PRECONDITION: it is damaged or in use, and stays unchanged; for damage, the message has
+ * the next step. The deadline ends the wait, not the e2fsck, which keeps running as the volume's
+ * job (job.h). After an interrupted e2fsck, the whole filesystem is checked. The caller must have
+ * joined any earlier job of the volume.
  */
 int check_filesystem(struct node *n, const struct check_request *r, struct deadline d,
                      struct err *err) MUST_CHECK;

@@ -1,33 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Formatting, and refusing to.
+ * Decides whether a device may be formatted, and formats it.
  *
  * Theory of operation. A device may be formatted only when (1) it can be read, (2) libblkid finds
- * no signature anywhere it knows, (3) it is blank (blank.h), (4) nobody has it open exclusively,
- * and (5) the volume's formatPolicy and access mode allow it. With formatPolicy `unformatted` (3)
- * is not required; with `never`, and with reader-only modes, nothing is formatted.
+ * no signature at any offset that it knows, (3) it is blank (blank.h), (4) no process has it open
+ * exclusively, and (5) the volume's formatPolicy and access mode allow it. With formatPolicy
+ * `unformatted`, (3) is not required. With `never`, and with reader-only modes, no device is
+ * formatted.
  *
  * A killed mkfs leaves a device that is neither blank nor formatted, or an xfs that is marked "in
- * progress". Rule (3) would refuse such a volume for ever. So, before mkfs runs, a record is
- * written (disk_record.h): this disk was empty and is being formatted. It is removed after mkfs. A
- * later stage that finds the record, the same identity and no complete filesystem formats again.
- * The identity includes this very attachment: a volume that was attached to another node meanwhile
- * may hold data from there, about which an old record says nothing. Such a volume, and one without
- * a record on this node, is refused; the text says how to clear the device. A complete filesystem
- * always wins over a record. A record ends when the disk is handed out (disk_records_end()), when
- * mkfs has refused without having written, and when another process is found to use the disk.
+ * progress". Rule (3) would permanently reject such a volume. So a record (disk_record.h) is
+ * written before mkfs runs and removed after it. It states that this disk was empty and is being
+ * formatted. A later stage that finds the record, the same identity and no complete filesystem
+ * formats the disk again. The identity includes the attachment, because a volume that was attached
+ * to another node in between may have data from that node, which the old record does not cover.
+ * Such a volume, and one without a record on this node, is rejected; the message says how to clear
+ * the device. A complete filesystem always has precedence over a record. A record is removed when
+ * the disk is handed out (disk_records_end()), when mkfs has refused without having written, and
+ * when another process is found to use the disk.
  *
- * The disk is checked twice: before the record is written, since the record says that the disk was
- * empty, and after it, immediately before mkfs runs. Waiting for a turn and syncing the record may
- * take long, and other processes may write to the disk during that time.
+ * The disk is checked before the record is written, because the record states that the disk was
+ * empty, and again immediately before mkfs runs. Waiting for a turn and syncing the record may take
+ * long, and other processes may write to the disk during that time.
  *
- * mkfs runs as a job (job.h), to its end even when its caller has gone; a retry waits for the job
- * and then finds the finished filesystem.
+ * mkfs runs to completion as a job (job.h), even if its caller has ended; a retry waits for the job
+ * and then finds the complete filesystem.
  */
 #include "node/disk/format.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -39,18 +43,19 @@
 #include "common/metric.h"
 #include "node/work/job.h"
 #include "node/mount/blank.h"
+#include "node/mount/blank_places.h"
 #include "node/mount/mkfs.h"
 #include "node/work/disk_record.h"
 #include "node/work/state_file.h"
 #include "volume/context_keys.h"
 #include "volume/volume_cap.h"
 
-/* A request, and what was decided about it. */
+/* A request, and the decisions that were made about it. */
 struct format_plan {
 	struct node *n;
 	const struct format_request *r;
-	const char *fs_type; /* the one to make when there is none */
-	bool unfinished;     /* an xfs is there whose mkfs was interrupted */
+	const char *fs_type; /* the type to create if the device is empty */
+	bool unfinished;     /* the device has an xfs whose mkfs was interrupted */
 };
 
 static struct disk_record record_of(const struct format_plan *p)
@@ -71,9 +76,9 @@ static int refuse_not_blank(const struct format_request *r, const struct blank *
 {
 	char *otherwise AUTO(free) =
 		r->format_option
-			? xasprintf("%s=unformatted formats it all the same", r->format_option)
-			: xasprintf("for volumes yet to be made a StorageClass can have %s: "
-	                            "unformatted (docs/formatting.md)",
+			? xasprintf("%s=unformatted formats it anyway", r->format_option)
+			: xasprintf("for future volumes a StorageClass can have %s: unformatted "
+	                            "(docs/reference/formatting.md)",
 	                            PARAM_FORMAT_POLICY);
 
 	metric_add(METRIC_REFUSALS, 1, LABELS("not blank"));
@@ -103,18 +108,18 @@ static int refuse_unformatted(const struct format_request *r, struct err *err)
 	metric_add(METRIC_REFUSALS, 1, LABELS("format never"));
 	if (r->format_option)
 		return err_set(err, ERR_PRECONDITION,
-		               "%s has no filesystem, and without %s none is made: a new volume "
-		               "needs %s=blank",
+		               "%s has no filesystem, and without %s no filesystem is created; a "
+		               "new volume needs %s=blank",
 		               r->dev->path, r->format_option, r->format_option);
 	return err_set(err, ERR_PRECONDITION,
-	               "%s has no filesystem, and its StorageClass has %s: never; make one by "
-	               "hand, or take a claim of another class",
+	               "%s has no filesystem, and its StorageClass has %s: never; create one by "
+	               "hand, or use a claim of another class",
 	               r->dev->path, PARAM_FORMAT_POLICY);
 }
 
 /*
- * May this device, which has no filesystem, be formatted? `again`: the record proves that an
- * earlier mkfs of this driver was interrupted.
+ * Checks that this device, which has no filesystem, may be formatted. `again`: the record proves
+ * that an earlier mkfs of this driver was interrupted.
  */
 static int check_may_format(const struct format_request *r, bool again, struct err *err)
 {
@@ -123,16 +128,15 @@ static int check_may_format(const struct format_request *r, bool again, struct e
 	if (r->read_only || dev->read_only)
 		metric_add(METRIC_REFUSALS, 1, LABELS("read only"));
 	if (r->read_only)
-		return err_set(
-			err, ERR_PRECONDITION,
-			"%s has no filesystem, and a volume that is only read is never formatted",
-			dev->path);
+		return err_set(err, ERR_PRECONDITION,
+		               "%s has no filesystem, and a read-only volume is never formatted",
+		               dev->path);
 	if (dev->read_only)
 		return err_set(
 			err, ERR_PRECONDITION,
-			"%s has no filesystem and is write-protected by its controller: it cannot "
-			"be formatted. Let the backend lift the protection, or make the "
-			"filesystem where the volume can be written",
+			"%s has no filesystem and is write-protected by its controller: it "
+			"cannot be formatted. Remove the protection on the backend, or create "
+			"the filesystem on a host that can write to the volume",
 			dev->path);
 	if (r->params->format_policy == FORMAT_NEVER)
 		return refuse_unformatted(r, err);
@@ -144,8 +148,8 @@ static int check_may_format(const struct format_request *r, bool again, struct e
 }
 
 /*
- * Removes a record whose statement (only mkfs has written to the disk since it was empty) is false
- * or in doubt. The call fails in any case, so a failed removal is only logged.
+ * Removes a record that is false or in doubt: it states that only mkfs has written to the disk
+ * since it was empty. The call fails in any case, so a failed removal is only logged.
  */
 static void forget(const char *record, const char *device)
 {
@@ -169,25 +173,24 @@ static int probe_result(const struct device *dev, int fd, const char *fs_type, s
 	if (fsprobe_fd(fd, dev->path, ret, err))
 		return -1;
 	if (ret->kind != FSPROBE_FILESYSTEM || !str_eq(ret->type, fs_type) || ret->unfinished)
-		return err_set(err, ERR_INTERNAL,
-		               "%s was formatted as %s, but what is found on it is: %s", dev->path,
-		               fs_type, ret->found);
+		return err_set(err, ERR_INTERNAL, "%s was formatted as %s, but now contains: %s",
+		               dev->path, fs_type, ret->found);
 	return 0;
 }
 
 /* ---- the job ---- */
 
-/* Everything the job needs: the call that starts it may end first. */
+/* All data of the job, because the call that starts it may end first. */
 struct formatting {
-	atomic_int holders; /* the job and the call */
+	atomic_int holders; /* references: the job and the call */
 	struct device dev;
 	struct volume_params params;
 	int fd;
 	char *volume_id, *fs_type;
-	bool again;      /* the record allows it */
-	bool unfinished; /* the superblock of an interrupted xfs is cleared first */
+	bool again;      /* a record permits another mkfs */
+	bool unfinished; /* clear the superblock of an interrupted mkfs.xfs first */
 	char *record_path, *record;
-	struct fsprobe made; /* for the call, once the job has succeeded */
+	struct fsprobe made; /* result for the call, valid once the job has succeeded */
 };
 
 static void formatting_put(void *arg)
@@ -216,9 +219,9 @@ static int check_signature(const struct formatting *f, struct fsprobe *ret, stru
 }
 
 /*
- * Is the disk unchanged since the decision to format it? The signature is read again at the end,
- * since the blank check takes longer. mkfs has not written yet: if the answer is no, the record is
- * removed, unless it is of an earlier mkfs and may still be true.
+ * Checks that the disk is unchanged since the decision to format it. Reads the signatures last,
+ * because the blank check takes longer. If the check fails, the record is removed because mkfs has
+ * not written yet, unless the record is of an earlier mkfs and may still be true.
  */
 static int format_recheck(const struct formatting *f, struct err *err)
 {
@@ -237,8 +240,8 @@ static int format_recheck(const struct formatting *f, struct err *err)
 	if (rc == SIGNATURE_CHANGED) {
 		metric_add(METRIC_REFUSALS, 1, LABELS("changed"));
 		err_set(err, ERR_PRECONDITION,
-		        "%s is not formatted: another process has written to it since it was "
-		        "looked at, and now it holds %s",
+		        "%s is not formatted: another process has written to it since its first "
+		        "probe, and now it contains %s",
 		        f->dev.path, now.found);
 	}
 	if (rc && (!f->again || rc == SIGNATURE_CHANGED || err->sys == EBUSY))
@@ -247,8 +250,8 @@ static int format_recheck(const struct formatting *f, struct err *err)
 }
 
 /*
- * After a failed mkfs: may mkfs have written to the disk? Not if another process uses the disk,
- * since mkfs refuses that without writing, and not if the disk is still blank.
+ * After a failed mkfs, returns whether mkfs may have written to the disk. It has not if another
+ * process uses the disk, because mkfs then fails without writing, or if the disk is still blank.
  */
 static bool may_be_half_made(const struct formatting *f)
 {
@@ -282,7 +285,7 @@ static int run_mkfs(struct formatting *f, struct err *err)
 	return missing ? err_recode(err, ERR_INTERNAL) : rc;
 }
 
-/* ms NULL: it begins. */
+/* Logs the start of the format (ms NULL) or its end, after `ms`. */
 static void log_formatting(const struct formatting *f, const char *ms)
 {
 	const struct log_pair pairs[] = {
@@ -365,13 +368,35 @@ static int format_run_job(const struct format_plan *p, bool again, struct deadli
 	return rc;
 }
 
+/*
+ * Rejects a larger logical block size, because the blank check reads, and mkfs.btrfs writes, units
+ * of BLANK_ALIGN bytes.
+ */
+static int refuse_large_sectors(const struct format_request *r, struct err *err)
+{
+	int bytes = 0;
+
+	if (ioctl(r->fd, BLKSSZGET, &bytes) < 0)
+		return err_sys(err, errno, "read the sector size of %s", r->dev->path);
+	if (bytes <= BLANK_ALIGN)
+		return 0;
+	return err_set(err, ERR_PRECONDITION,
+	               "%s: its logical sectors have %d bytes, expected at most %d; it is not "
+	               "formatted; next: give its namespace an LBA format of 512 or 4096 bytes, or "
+	               "use it as raw block (volumeMode: Block)",
+	               r->dev->path, bytes, BLANK_ALIGN);
+}
+
 static int format(const struct format_plan *p, struct deadline d, struct fsprobe *ret,
                   struct err *err)
 {
 	const struct format_request *r = p->r;
 	const struct disk_record record = record_of(p);
-	int rc = disk_record_matches(p->n, DISK_RECORD_MKFS, &record, err);
+	int rc = refuse_large_sectors(r, err);
 
+	if (rc)
+		return -1;
+	rc = disk_record_matches(p->n, DISK_RECORD_MKFS, &record, err);
 	if (rc < 0)
 		return err_wrap(err, "read the formatting record of this volume");
 	if (p->unfinished && rc == DISK_RECORD_ABSENT)
@@ -391,7 +416,7 @@ static int format(const struct format_plan *p, struct deadline d, struct fsprobe
 	return format_run_job(p, rc == 0, d, ret, err);
 }
 
-/* The device has a filesystem: is it one that the volume wants? */
+/* Checks that the filesystem on the device is the one that the volume requests. */
 static int accept(const struct format_plan *p, const struct fsprobe *found, struct err *err)
 {
 	const struct format_request *r = p->r;
@@ -402,8 +427,8 @@ static int accept(const struct format_plan *p, const struct fsprobe *found, stru
 		if (!found->unfinished)
 			forget_record(p);
 		return err_set(err, ERR_PRECONDITION,
-		               "%s holds %s, but the volume wants %s: "
-		               "it is neither mounted nor formatted",
+		               "%s contains %s, but the volume wants %s: it is neither mounted "
+		               "nor formatted",
 		               r->dev->path, found->found, p->fs_type);
 	}
 	return 0;
@@ -432,6 +457,7 @@ int format_ensure(struct node *n, const struct format_request *r, struct deadlin
 	metric_add(METRIC_REFUSALS, 1, LABELS("foreign signature"));
 	forget_record(&p);
 	return err_set(err, ERR_PRECONDITION,
-	               "%s holds %s, but the volume wants %s: it is neither mounted nor formatted",
+	               "%s contains %s, but the volume wants %s: it is neither mounted nor "
+	               "formatted",
 	               r->dev->path, ret->found, p.fs_type);
 }

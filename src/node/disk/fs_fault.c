@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Distinguishes a frozen filesystem from one whose device hangs by two requests: both block a
- * write, but only the frozen one answers a read. mountinfo alone is not enough: no kernel shows a
- * freeze there, xfs shows no shutdown, and ext4 of Linux 6.12 to 6.14 shows no error. Changes
+ * Distinguishes a frozen filesystem from one whose device hangs by two requests: a write blocks on
+ * both, but a read succeeds on the frozen one. mountinfo is not sufficient, because no kernel shows
+ * a freeze there, xfs shows no shutdown, and ext4 of Linux 6.12 to 6.14 shows no error. Changes
  * nothing but what GUARD_COMMIT writes.
  */
 #include "node/disk/fs_fault.h"
@@ -25,7 +25,7 @@ static int refuse_read_only(const struct mountpoint *p, struct err *err)
 }
 
 /*
- * The oldest writable mount of the filesystem's root: the filesystem is staged there
+ * Returns the oldest writable mount of the filesystem's root, which is its staging path
  * (mountpoint_probe_path()).
  */
 static const char *path_for_write(const struct mount_table *t, const struct mountpoint *p)
@@ -49,7 +49,7 @@ static int refuse_held(struct node *n, const struct mountpoint *p, const char *p
 	}
 	err_clear(err);
 	err_set(err, ERR_UNAVAILABLE,
-	        "%s at %s answers reads but holds writes: it is frozen (fsfreeze -f), or its "
+	        "%s at %s answers reads but blocks writes: it is frozen (fsfreeze -f), or its "
 	        "device takes no writes; next: fsfreeze -u %s",
 	        p->m->fs_type, p->path, path);
 	return FS_FROZEN;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs fs_grow() as a job of the volume. Does not know whether growth is due. */
+/* Runs fs_grow() as a job of the volume. The callers decide whether the filesystem has to grow. */
 #include "node/disk/grow.h"
 
 #include <stdlib.h>

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growth of a mounted filesystem to its device, as a job that may outlive its call. No state. */
+/*
+ * Grows a mounted filesystem to the size of its device, as a job that may outlive its call. No
+ * state.
+ */
 #pragma once
 
 #include "node/node.h"
 
 /*
- * Joins a growth of this volume that still runs, then grows the filesystem, mounted read-write at
- * `mounted_at`. DEADLINE_EXCEEDED or CANCELLED: the tool still runs and goes on; the next call
- * joins it. It is not killed with its call: a slow one would begin again with each call. It is
- * killed after GROW_MS, since the volume cannot be unstaged while it runs.
+ * Waits for a running growth of this volume, then grows the filesystem, which is mounted read-write
+ * at `mounted_at`. DEADLINE_EXCEEDED or CANCELLED: the tool still runs, and the next call waits for
+ * it. The end of a call does not kill the tool; otherwise a slow tool would restart with each call.
+ * The tool is killed after GROW_MS, because the volume cannot be unstaged while it runs.
  */
 #define GROW_MS 600000
 int grow_filesystem(struct node *n, const char *volume_id, const char *fs_type, const char *device,

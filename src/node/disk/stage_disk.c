@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Staging a disk: proves what is on it (format.c), makes the mount point and mounts. Then it
- * verifies the mount: the number in mountinfo, the disk sequence number, the read-only state and
- * the flags must be the wanted ones. While our descriptor is open the kernel gives the device's
- * number to no other disk; the device's name is trusted only for the moment of mount(2) and checked
- * afterwards. Does not know how the disk was found, nor what becomes of its function.
+ * Stages a disk: verifies its content (format.c), creates the mount point and mounts the disk. Then
+ * verifies that the mount has the expected device number in mountinfo, disk sequence number,
+ * read-only state and flags. While the driver's descriptor is open, the kernel does not reuse the
+ * device's number; the device's name is used only for mount(2) and checked afterwards. The caller
+ * finds the disk, and unbinds its function after a failure.
  */
 #include "node/disk/stage_disk.h"
 
@@ -25,6 +25,7 @@
 #include "node/disk/format.h"
 #include "node/disk/fs_fault.h"
 #include "node/disk/grow.h"
+#include "node/disk/queue_settings.h"
 #include "node/work/job.h"
 #include "node/work/disk_record.h"
 #include "node/mount/fsck.h"
@@ -35,12 +36,15 @@
 #include "node/disk/writers.h"
 
 /*
- * mkfs rounds a filesystem's size down by less than this: one that is smaller by more was made for
- * a smaller device.
+ * mkfs rounds a filesystem's size down by less than this many bytes. If the difference is larger,
+ * the filesystem was created on a smaller device.
  */
 #define GROW_SLACK (16ULL * 1024 * 1024)
 
-/* Right before the disk is mounted or bound: its user may then write to it. */
+/*
+ * Called right before the disk is mounted or bound, because its user may write to it after that.
+ * Removes the disk's records of tools.
+ */
 static int stage_disk_hand_out(const struct staging *s, struct err *err)
 {
 	if (disk_records_end(s->node, s->r->volume_id, &s->dev, s->diskseq, s->read_only, err))
@@ -49,11 +53,16 @@ static int stage_disk_hand_out(const struct staging *s, struct err *err)
 	return 0;
 }
 
+static int stage_disk_set_queue(const struct staging *s, struct err *err)
+{
+	return queue_settings_write(s->node, s->r->volume_id, &s->dev, &s->r->params, err);
+}
+
 /* ---- filesystem ---- */
 
 /*
- * The option that keeps a read-only mount from replaying the journal, which writes to the device:
- * ext4(5), xfs(5), btrfs(5).
+ * Returns the option that prevents a read-only mount from replaying the journal, because a replay
+ * writes to the device: ext4(5), xfs(5), btrfs(5).
  */
 static const char *no_replay_option(const char *fs_type)
 {
@@ -73,9 +82,9 @@ static const char *no_replay_option(const char *fs_type)
 }
 
 /*
- * A reader-only volume may be written on another node at this very moment, and on a write-protected
- * device nothing can be replayed. A writer's volume with the mount flag "ro" is replayed: only that
- * makes its files whole.
+ * Returns true if the journal must not be replayed: for a reader-only volume, which may be written
+ * on another node at the same time, and on a write-protected device. The journal of a writer's
+ * volume with the mount flag "ro" is replayed, because only a replay makes its files consistent.
  */
 static bool must_not_replay(const struct staging *s)
 {
@@ -99,23 +108,27 @@ static int set_device_read_only(struct staging *s, struct err *err)
 	kill_point("stage: device switched to read-only or back");
 	if (ioctl(s->fd, BLKROGET, &was) < 0 || was != want)
 		return err_set(err, ERR_PRECONDITION,
-		               "%s is write-protected by its controller, and %s wants to write",
+		               "%s is write-protected by its controller, but %s requires writing",
 		               s->dev.path, access_mode_name(s->r->cap.mode));
 	return 0;
 }
 
 /*
- * ext4 cleans up files that were removed while they were open at each mount, also at one that is
- * read-only and leaves the journal alone: only a device that cannot be written stops it. Not a
- * device in use, whose holder may write.
+ * Write-protects the device, because ext4 cleans up files that were removed while open at each
+ * mount, even at a read-only mount that does not replay the journal. Does not protect a device in
+ * use, whose holder may write.
  */
 static int protect_device(struct staging *s, struct err *err)
 {
 	int ro = 0;
 
-	if (!must_not_replay(s))
+	/*
+	 * If the unstage of a reader was refused, the device was left read-only; a writer resets
+	 * that.
+	 */
+	if (s->read_only && !must_not_replay(s))
 		return 0;
-	if (ioctl(s->fd, BLKROGET, &ro) == 0 && ro)
+	if (ioctl(s->fd, BLKROGET, &ro) == 0 && ro == s->read_only)
 		return 0;
 	return device_check_unused(&s->dev, err) ? -1 : set_device_read_only(s, err);
 }
@@ -128,8 +141,8 @@ static void warn_of_journal(const struct staging *s, const char *fs_type)
 	if ((str_eq(fs_type, "ext4") || str_eq(fs_type, "ext3")) &&
 	    !ext_state_read(s->fd, s->dev.path, &state, &ignored) && state.journal_dirty)
 		log_msg(LOG_WARNING,
-		        "volume %s is staged read-only with a journal that was not replayed: what "
-		        "was written last may be missing; a read-write stage replays it",
+		        "volume %s is staged read-only with a journal that was not replayed: its "
+		        "last writes may be missing; a read-write stage replays the journal",
 		        s->r->volume_id);
 }
 
@@ -140,13 +153,14 @@ static void stage_disk_mount_options(const struct staging *s, const char *fs_typ
 	for (size_t i = 0; i < s->flags.n; i++)
 		strs_add(ret, s->flags.v[i]);
 	/*
-	 * A clone or restored copy has its origin's UUID; xfs would refuse the second one on a
-	 * node.
+	 * A clone or restored copy has its origin's UUID, and xfs would reject the second
+	 * filesystem with that UUID on a node.
 	 */
 	if (str_eq(fs_type, "xfs") && !strs_has(ret, "nouuid"))
 		strs_add(ret, "nouuid");
 	mount_flags_add_safe(fs_type, ret);
-	if (s->read_only) /* again, behind an "rw" of the flags: the last one counts */
+	/* repeated, because the last option takes effect and the flags may have "rw" */
+	if (s->read_only)
 		strs_add(ret, "ro");
 	if (no_replay && !strs_has(ret, no_replay)) {
 		strs_add(ret, no_replay);
@@ -155,8 +169,9 @@ static void stage_disk_mount_options(const struct staging *s, const char *fs_typ
 }
 
 /*
- * While somebody holds the filesystem by an earlier mount, also one that no table shows any more,
- * mount(2) shows the same one again and drops the flags that it was not mounted with.
+ * Checks the flags of the mount. If an earlier mount holds the filesystem, even one that is in no
+ * mount table any more, mount(2) returns the same superblock and drops flags that it was not
+ * mounted with.
  */
 static int stage_disk_check_flags(const struct staging *s, const struct mount *m, struct err *err)
 {
@@ -171,15 +186,16 @@ static int stage_disk_check_flags(const struct staging *s, const struct mount *m
 	if (!mount_flags_differ(&asked, m, &what))
 		return 0;
 	return err_set(err, ERR_UNAVAILABLE,
-	               "%s was mounted with other flags than were asked for (%s differs): somebody "
-	               "still holds its filesystem by an earlier mount, whose flags it keeps; end "
-	               "who holds it (fuser -vm %s), or wait until they have ended",
+	               "%s was mounted with flags other than requested (%s differs): an earlier "
+	               "mount, whose flags the filesystem keeps, is still in use; end the "
+	               "processes that use it (fuser -vm %s), or wait for them to end",
 	               s->dev.path, what, s->dev.path);
 }
 
 /*
- * While a mount that no table shows holds the filesystem, mount(2) shows the same one again, with
- * its fault. A freeze that has outlived the filesystem's last mount here can be ended only now.
+ * Checks that the filesystem is usable. If a mount that is in no mount table holds it, mount(2)
+ * returns the same superblock, with its fault. If it was frozen before its last mount here was
+ * removed, only this call can thaw it.
  */
 static int stage_disk_check_use(const struct staging *s, const struct mount_table *t,
                                 const struct mountpoint *p, struct err *err)
@@ -194,7 +210,7 @@ static int stage_disk_check_use(const struct staging *s, const struct mount_tabl
 	return fs_fault_probe(s->node, t, p, ask, err) ? -1 : 0;
 }
 
-/* After mount(2): is it this disk that is mounted there, and as it was wanted? */
+/* After mount(2), verifies that this disk is mounted there as requested. */
 static int stage_disk_check_result(const struct staging *s, const char *fs_type,
                                    const struct strs *options, struct err *err)
 {
@@ -209,8 +225,8 @@ static int stage_disk_check_result(const struct staging *s, const char *fs_type,
 	m = p.m;
 	if (p.kind != MOUNTPOINT_FILESYSTEM || p.disk != s->dev.devno)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "%s was mounted on %s, but device %u:%u is there: "
-		               "the disk has changed meanwhile",
+		               "%s was mounted on %s, but the mount shows device %u:%u: the disk "
+		               "changed during the call",
 		               s->dev.path, s->path, major(p.disk), minor(p.disk));
 	if (!str_eq(m->fs_type, fs_type) || m->read_only != s->read_only)
 		return err_set(err, ERR_INTERNAL, "%s is mounted on %s as %s %s, not as %s %s",
@@ -220,14 +236,15 @@ static int stage_disk_check_result(const struct staging *s, const char *fs_type,
 		return -1;
 	rc = mountpoint_check_same(&p, &s->dev, err);
 	if (rc == MOUNTPOINT_DISK_GONE)
-		return err_set(err, ERR_UNAVAILABLE, "%s was mounted on %s and has gone since",
+		return err_set(err, ERR_UNAVAILABLE, "%s was mounted on %s and was removed since",
 		               s->dev.path, s->path);
 	return rc ? -1 : stage_disk_check_use(s, &t, &p, err);
 }
 
 /*
  * Grows a filesystem that is smaller than its disk (a restored or expanded volume). The data can be
- * used either way, so a failure is only logged; NodeExpandVolume reports it to the user.
+ * used even if it does not grow, so a failure is only logged; NodeExpandVolume reports it to the
+ * user.
  */
 static void stage_disk_grow(const struct staging *s, const struct fsprobe *fs, struct deadline d)
 {
@@ -242,22 +259,64 @@ static void stage_disk_grow(const struct staging *s, const struct fsprobe *fs, s
 }
 
 /*
- * A host with pages of 64 KiB may have made it with blocks of that size. Some kernels mount such a
- * filesystem also with smaller pages (xfs since 6.12), so nothing is refused before it is tried.
+ * Rejects a filesystem on several devices, because a volume is one disk. If a disk were missing,
+ * the kernel would return ENOENT, or accept any disk that fits.
  */
-static int explain_blocks(const struct staging *s, const struct fsprobe *fs, struct err *err)
+static int refuse_several_devices(const struct staging *s, const struct fsprobe *fs,
+                                  struct err *err)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	if (fs->devices <= 1 || strs_has(&s->flags, "degraded"))
+		return 0;
+	return err_set(err, ERR_PRECONDITION,
+	               "%s: its btrfs spans %ju devices, expected 1; next: if all of them are "
+	               "present, remove the others (btrfs device remove) or copy the data to a "
+	               "new volume; the mount option \"degraded\" mounts the data of this device "
+	               "only",
+	               s->dev.path, (uintmax_t)fs->devices);
+}
 
-	if (fs->block_size <= page || (err->sys != EINVAL && err->sys != ENOSYS))
-		return -1;
-	err_recode(err, ERR_PRECONDITION);
-	return err_wrap(err,
-	                "the %s on %s has blocks of %ju bytes, which are larger than the pages of "
-	                "this host's kernel (%ju bytes), and few kernels can mount that: use the "
-	                "volume on nodes whose kernel has pages of that size, and copy its files "
-	                "there to a volume that this driver formats, which every node mounts",
-	                fs->type, s->dev.path, (uintmax_t)fs->block_size, (uintmax_t)page);
+/*
+ * Explains a failed mount. The kernel has no specific errno for a filesystem that the disk or the
+ * kernel cannot hold: EINVAL for ext4 and btrfs, EIO or ENOSYS for xfs. If the filesystem's size or
+ * block size conflicts with the disk or the page size, that is the reason. The mount is always
+ * tried first, because some kernels can mount a block size larger than their page size (xfs since
+ * 6.12), which a host with pages of 64 KiB may have used.
+ */
+static int explain_mount(const struct staging *s, const struct fsprobe *fs, struct err *err)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	const bool refused = err->sys == EINVAL || err->sys == ENOSYS;
+	const int sys = err->sys;
+	char has[64], needs[64];
+	int sector = 0;
+
+	/* The size in a btrfs superblock is the total of all its devices. */
+	if (fs->size > s->dev.size && fs->devices <= 1) {
+		err_clear(err);
+		err_set(err, ERR_PRECONDITION,
+		        "the %s on %s has %s, larger than its device (%s), which was shrunk or "
+		        "replaced; next: enlarge it on the backend, or restore the volume",
+		        fs->type, s->dev.path, str_bytes(fs->size, needs),
+		        str_bytes(s->dev.size, has));
+	} else if (refused && ioctl(s->fd, BLKSSZGET, &sector) == 0 &&
+	           (uint64_t)sector > fs->block_size) {
+		err_clear(err);
+		err_set(err, ERR_PRECONDITION,
+		        "the logical sectors of %s have %d bytes, larger than the blocks of its %s "
+		        "(%ju bytes); next: give its namespace the LBA format with which it was "
+		        "made",
+		        s->dev.path, sector, fs->type, (uintmax_t)fs->block_size);
+	} else if (refused && fs->block_size > page) {
+		err_clear(err);
+		err_set(err, ERR_PRECONDITION,
+		        "the %s on %s has blocks of %ju bytes, which are larger than the pages of "
+		        "this host's kernel (%ju bytes), and few kernels can mount that; next: use "
+		        "the volume on nodes whose kernel has pages of that size, and copy its "
+		        "files there to a volume that this driver formats, which every node mounts",
+		        fs->type, s->dev.path, (uintmax_t)fs->block_size, (uintmax_t)page);
+	}
+	err->sys = sys;
+	return -1;
 }
 
 static int stage_filesystem(struct staging *s, struct deadline d, struct err *err)
@@ -287,18 +346,19 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 
 	if (protect_device(s, err) || format_ensure(s->node, &fr, d, &fs, err) ||
 	    check_filesystem(s->node, &cr, d, err) ||
-	    mount_flags_check_for(&s->flags, fs.type, err))
+	    mount_flags_check_for(&s->flags, fs.type, err) || refuse_several_devices(s, &fs, err))
 		return -1;
 	stage_disk_mount_options(s, fs.type, &options);
-	if (staging_make_point(s, err) || stage_disk_hand_out(s, err))
+	if (staging_make_point(s, err) || stage_disk_set_queue(s, err) ||
+	    stage_disk_hand_out(s, err))
 		return -1;
-	if (mount_filesystem(s->dev.path, s->path, fs.type, &options, err))
-		return explain_blocks(s, &fs, err);
+	if (mount_filesystem(s->dev.path, &s->target, fs.type, &options, s->flags.n, err))
+		return explain_mount(s, &fs, err);
 	s->mounted = true;
 	kill_point("stage: filesystem mounted");
 	if (stage_disk_check_result(s, fs.type, &options, err))
 		return -1;
-	kill_point("stage: mount looked at again");
+	kill_point("stage: mount verified");
 	stage_disk_grow(s, &fs, d);
 	return 0;
 }
@@ -327,22 +387,22 @@ static int stage_block(struct staging *s, struct deadline d, struct err *err)
 	struct stat st;
 
 	/*
-	 * A pod with the raw device would write to it unseen by whatever has it mounted or claimed.
-	 * The read-only flag of a bind mount means nothing for a device node: the device itself is
-	 * switched.
+	 * A pod would write to the raw device unnoticed by a mount or another claim, so the device
+	 * must be unused. A read-only bind mount does not protect a device node, so the device
+	 * itself is made read-only.
 	 */
 	if (device_check_unused(&s->dev, err) || set_device_read_only(s, err) ||
-	    staging_make_point(s, err) || stage_disk_hand_out(s, err) ||
-	    mount_bind(s->dev.path, s->path, err))
+	    staging_make_point(s, err) || stage_disk_set_queue(s, err) ||
+	    stage_disk_hand_out(s, err) || mount_bind(s->dev.path, &s->target, err))
 		return -1;
 	s->mounted = true;
 	kill_point("stage: device bound");
 	if (stat(s->path, &st) < 0)
-		return err_sys(err, errno, "look at the staged device %s", s->path);
+		return err_sys(err, errno, "stat the staged device %s", s->path);
 	if (!S_ISBLK(st.st_mode) || st.st_rdev != s->dev.devno)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "%s was bound to %s, but device %u:%u is there: "
-		               "the disk has changed meanwhile",
+		               "%s was bound to %s, but the path shows device %u:%u: the disk "
+		               "changed during the call",
 		               s->dev.path, s->path, major(st.st_rdev), minor(st.st_rdev));
 	return staged_check_block(&want, s->path, err);
 }
@@ -354,11 +414,15 @@ static void undo(struct staging *s)
 	int was = s->was_ro;
 
 	staging_undo(s);
+	queue_settings_restore(s->node, s->r->volume_id);
 	if (s->set_ro)
 		ioctl(s->fd, BLKROSET, &was);
 }
 
-/* Is it staged already, and nowhere else? STAGED_ABSENT: nowhere, so the caller may stage it. */
+/*
+ * Checks whether the disk is already staged, and not mounted elsewhere. Returns STAGED_ABSENT if it
+ * is not staged, so the caller may stage it.
+ */
 static int stage_disk_check(const struct staging *s, struct deadline d, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
@@ -366,7 +430,7 @@ static int stage_disk_check(const struct staging *s, struct deadline d, struct e
 	struct claim claim = {
 		.node = s->node,
 		.volume_id = s->r->volume_id,
-		.path = s->asked,
+		.path = s->path,
 		.dev = &s->dev,
 	};
 	int rc;
@@ -383,10 +447,13 @@ static int stage_opened(struct staging *s, struct deadline d, struct err *err)
 	struct err locked = ERR_INIT;
 	int rc;
 
-	/* A job that an earlier call began for this volume ends first; its error is this call's. */
+	/*
+	 * First waits for a job that an earlier call started for this volume; this call returns the
+	 * job's error.
+	 */
 	if (!s->check_only && job_join(s->node->jobs, s->r->volume_id, d, err))
 		return -1;
-	/* Until the descriptor is closed no other stage works on the disk. */
+	/* This lock excludes other stages of the disk until the descriptor is closed. */
 	if (!s->check_only)
 		IGNORE_RESULT(orphan_tool_lock(s->node, &s->dev, s->fd, d, &locked));
 	rc = stage_disk_check(s, d, err);
@@ -406,7 +473,7 @@ static int stage_opened(struct staging *s, struct deadline d, struct err *err)
 	return rc;
 }
 
-/* Is it no longer the disk that was opened? */
+/* Returns true if the device node no longer leads to the disk that was opened. */
 static bool opened_has_gone(const struct staging *s)
 {
 	struct err ignored = ERR_INIT;
@@ -417,8 +484,9 @@ static bool opened_has_gone(const struct staging *s)
 }
 
 /*
- * It could not be opened as what device_wait() has found. Is something else there now, or can it be
- * opened now? A /dev that does not fit to sysfs stays as it is.
+ * Called if the disk of device_wait() could not be opened. Returns true if now a different disk is
+ * found, or none, or if the disk can be opened. Returns false if /dev does not match sysfs, because
+ * waiting does not change that.
  */
 static bool found_has_gone(const struct staging *s)
 {
@@ -432,19 +500,20 @@ static bool found_has_gone(const struct staging *s)
 }
 
 /*
- * When the disk goes or comes anew in the middle of a stage, mount(2) and others call it a missing
- * file or an invalid argument. Nothing is wrong with the request.
+ * Adjusts an error whose cause is the disk: if it is removed or reappears during a stage, mount(2)
+ * and other calls fail with "no such file" or "invalid argument", although the request is valid.
  */
 static void blame_disk(const struct staging *s, struct err *err)
 {
 	struct err first = *err;
 
-	if (staging_is_retried(err->code) || !(s->fd < 0 ? found_has_gone(s) : opened_has_gone(s)))
+	if ((staging_is_retried(err->code) && err->sys != ENOENT) ||
+	    !(s->fd < 0 ? found_has_gone(s) : opened_has_gone(s)))
 		return;
 	err_clear(err);
 	err_set(err, ERR_UNAVAILABLE,
-	        "%s; %s has gone meanwhile, or another disk has its name; retry when its DPU shows "
-	        "it again",
+	        "%s; %s was removed during the call, or its name now belongs to another disk; "
+	        "retry when its DPU shows it again",
 	        first.msg, s->dev.path);
 }
 

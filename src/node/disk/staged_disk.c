@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The comparison of what is at the staging path with what is wanted there. Removes the mounts of a
- * removed disk, unstages a filesystem that only a new mount can make usable, and changes nothing
- * else.
+ * Compares the mount at the staging path with the request. Unmounts a removed disk, unstages a
+ * filesystem that only a new mount can make usable, and changes nothing else.
  */
 #include "node/disk/staged_disk.h"
 
@@ -43,7 +42,7 @@ static int staged_disk_check_flags(const struct staged_want *w, const struct mou
 }
 
 /*
- * The filesystem has stopped, which *err says. Unstages it, so that it is checked and mounted
+ * Unstages a filesystem that has shut down (*err has the reason), so that it is checked and mounted
  * again. -1: it is in use elsewhere.
  */
 static int unstage_stopped(const struct staged_want *w, struct err *err)
@@ -68,14 +67,17 @@ static int unstage_stopped(const struct staged_want *w, struct err *err)
 	             : 0;
 	mountpoint_clear(&u.mountpoint);
 	if (rc)
-		return err_wrap(err, "its filesystem has stopped (%s) and could not be unstaged",
+		return err_wrap(err, "its filesystem shut down (%s) and could not be unstaged",
 		                why.msg);
-	log_msg(LOG_WARNING, "volume %s was unmounted, to be mounted again: %s", w->r->volume_id,
-	        why.msg);
+	log_msg(LOG_WARNING, "volume %s was unmounted and will be mounted again: %s",
+	        w->r->volume_id, why.msg);
 	return STAGED_ABSENT;
 }
 
-/* A filesystem of the right disk is mounted there. 0: as wanted; MOUNTPOINT_DISK_GONE. */
+/*
+ * Checks a mounted filesystem that has the disk's device number. Returns 0 if it is mounted as
+ * requested, or MOUNTPOINT_DISK_GONE.
+ */
 static int staged_disk_check_same(const struct staged_want *w, const struct mountpoint *p,
                                   struct err *err)
 {
@@ -86,8 +88,8 @@ static int staged_disk_check_same(const struct staged_want *w, const struct moun
 }
 
 /*
- * Checks first whether the filesystem is usable: the mount options of one that has stopped do not
- * matter. A filesystem that is read-only by its own mount flag cannot be asked to write.
+ * First checks whether the filesystem is usable, because the mount options of one that has shut
+ * down do not matter. A filesystem that was mounted read-only cannot be probed by a write.
  */
 static int staged_disk_check_mounted(const struct staged_want *w, const struct mount_table *t,
                                      const struct mountpoint *p, bool *ret_stopped, struct err *err)
@@ -106,8 +108,8 @@ static int staged_disk_check_mounted(const struct staged_want *w, const struct m
 }
 
 /*
- * The right device node is bound there. The number alone could have been given to another disk:
- * compare the disks.
+ * The bound device node has the right device number, but the kernel may have given that number to
+ * another disk, so the disks are compared.
  */
 int staged_check_block(const struct staged_want *w, const char *path, struct err *err)
 {
@@ -119,7 +121,8 @@ int staged_check_block(const struct staged_want *w, const char *path, struct err
 		return err_sys(err, errno, "open the staged device %s", path);
 	if (w->diskseq && ioctl(fd, BLKGETDISKSEQ, &seq) == 0 && seq != w->diskseq)
 		return err_set(err, ERR_PRECONDITION,
-		               "%s shows disk number %llu of this boot, the volume is number %llu",
+		               "%s shows disk number %llu of this boot (expected %llu, the "
+		               "volume's disk)",
 		               path, (unsigned long long)seq, (unsigned long long)w->diskseq);
 	if (ioctl(fd, BLKROGET, &ro) == 0 && (ro != 0) != w->read_only)
 		return err_set(err, ERR_EXISTS, "%s is already staged read-%s, not read-%s", path,

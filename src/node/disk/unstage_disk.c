@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unstaging a disk. Refuses before it changes anything when the volume is mounted elsewhere, also
- * in another mount namespace that this process sees, and for raw block when somebody has the device
- * open exclusively or for writing, or uses a loop device over it. A partition is the disk.
+ * Unstages a disk. Before any change, returns an error if the volume is mounted elsewhere,
+ * including other mount namespaces that this process sees. For raw block it also returns an error
+ * if a process has the device open exclusively or for writing, or uses a loop device over it. The
+ * same applies to the disk's partitions.
  *
- * Some holders of a filesystem show only when its mount here has gone, since only then can the
- * device be claimed: files open in a mount that was detached lazily, namespaces of processes that
- * this one does not see. The filesystem is not mounted again then: a mount of our own could replay
- * a journal that a reader-only volume must not touch, and would lack options of the old one. The
- * volume is left unmounted, the answer is UNAVAILABLE, and a record of the disk (disk_record.h)
- * makes each retry ask again until the disk is free.
+ * Some holders of a filesystem are detected only after its mount here is removed, because only then
+ * can the device be claimed. Such holders are files open in a lazily detached mount, and namespaces
+ * of processes that this process cannot see. The filesystem is then not mounted again, because that
+ * could replay a journal that a reader-only volume must not touch, and the new mount would lack
+ * options of the old one. The volume stays unmounted, the call returns UNAVAILABLE, and because of
+ * a record of the disk (disk_record.h) each retry checks again until the disk is free.
  */
 #include "node/disk/unstage_disk.h"
 
@@ -30,9 +31,9 @@
 #include "node/work/orphan_tool.h"
 #include "node/disk/writers.h"
 
-/* ---- who holds it ---- */
+/* ---- the holders ---- */
 
-/* Puts `what` and the names of the device's holders in front of the error. */
+/* Prefixes the error with `what` and the names of the device's holders. */
 static int name_holders(const struct unstaging *u, const char *what, struct deadline d,
                         struct err *err)
 {
@@ -48,8 +49,8 @@ static int name_holders(const struct unstaging *u, const char *what, struct dead
 }
 
 /*
- * Raw block is claimed: which mount of a partition, or which process, has it? A mount of the disk
- * itself was refused before: unstaging_refuse_published().
+ * Called if raw block is claimed: names the mount of a partition, or the process, that has claimed
+ * it. A mount of the disk itself was already rejected by unstaging_refuse_published().
  */
 static int name_claim(const struct unstaging *u, const struct partitions *partitions,
                       struct deadline d, struct err *err)
@@ -65,8 +66,9 @@ static int name_claim(const struct unstaging *u, const struct partitions *partit
 }
 
 /*
- * Raw block may be open without being claimed. A reader loses nothing when it goes, a writer does.
- * A loop device that nobody uses was left behind by kubelet: it is logged, and the unstage goes on.
+ * Rejects the unstage while a process writes to raw block, which may be open without being claimed.
+ * A reader would lose no data, but a writer would. An idle loop device was left behind by kubelet,
+ * so it is only logged.
  */
 static int refuse_while_written(const struct unstaging *u, const struct partitions *partitions,
                                 struct deadline d, bool *ret_open, struct err *err)
@@ -81,8 +83,8 @@ static int refuse_while_written(const struct unstaging *u, const struct partitio
 	}
 	if (*w.idle)
 		log_msg(LOG_WARNING,
-		        "volume %s is unstaged, but a loop device was left over it: %s; free it "
-		        "with losetup -d",
+		        "volume %s is unstaged, but a loop device still uses its disk: %s; "
+		        "detach it with losetup -d",
 		        u->volume_id, w.idle);
 	*ret_open = w.open;
 	return 0;
@@ -90,7 +92,7 @@ static int refuse_while_written(const struct unstaging *u, const struct partitio
 
 /* ---- the device ---- */
 
-/* 0: nobody else has the device open exclusively. Waits a moment for a user to let go. */
+/* Waits a moment until no other process has the device open exclusively. Returns 0 if none has. */
 FRAME_OF_ITS_OWN static int wait_until_free(const struct unstaging *u, struct deadline d,
                                             struct err *err)
 {
@@ -110,13 +112,13 @@ FRAME_OF_ITS_OWN static int wait_until_free(const struct unstaging *u, struct de
 
 static int write_back_fd(int fd, const char *path, struct err *err)
 {
-	thread_rest(); /* it may hang */
+	thread_rest(); /* this may hang */
 	return fsync(fd) < 0 ? err_sys(err, errno, "write back %s", path) : 0;
 }
 
 /*
- * The kernel has written back a partition that was removed since it was listed, and, at its last
- * close, a partition that no process has open.
+ * Writes back a partition. Ignores one that was removed since it was listed, or that has no device
+ * node and is not open, because the kernel has already written back its data.
  */
 static int write_back_partition(const struct unstaging *u, const struct partition *p, bool open,
                                 struct err *err)
@@ -131,7 +133,10 @@ static int write_back_partition(const struct unstaging *u, const struct partitio
 	return 0;
 }
 
-/* Data written back later is lost with the function. The kernel reports an error only once. */
+/*
+ * Writes back the disk's data now; data that are written back later would be lost with the
+ * function. The kernel reports a write error only once.
+ */
 static int write_back(const struct unstaging *u, const struct partitions *partitions, bool open,
                       struct err *err)
 {
@@ -153,21 +158,24 @@ FRAME_OF_ITS_OWN static void make_writable(const struct unstaging *u)
 		ioctl(fd, BLKROSET, &off);
 }
 
-/* The filesystem is not mounted here any more. Who holds its disk now is no mount of ours. */
+/*
+ * Waits until the disk is free. The filesystem is not mounted in this namespace any more, so a
+ * remaining holder is not a mount of this driver.
+ */
 static int wait_for_release(const struct unstaging *u, struct deadline d, struct err *err)
 {
 	if (wait_until_free(u, d, err) == 0)
 		return 0;
-	if (device_errno_is_gone(err->sys)) { /* it died since identify() */
+	if (device_errno_is_gone(err->sys)) { /* it was removed after identify() */
 		err_clear(err);
 		return 0;
 	}
 	if (err->sys == EBUSY) {
-		kill_point("unstage: unmounted, but somebody holds the device");
+		kill_point("unstage: unmounted, device still held");
 		name_holders(u,
-		             "its staging path is unmounted, but its filesystem is still in use by "
-		             "somebody or frozen (fsfreeze -f), or something else holds the "
-		             "device; ",
+		             "its staging path is unmounted, but its filesystem is still in use "
+		             "by a process or frozen (fsfreeze -f), or another holder has the "
+		             "device open; ",
 		             d, err);
 	}
 	return err_recode(err, ERR_UNAVAILABLE);
@@ -183,9 +191,10 @@ FRAME_OF_ITS_OWN static int write_record(const struct unstaging *u, struct err *
 }
 
 /*
- * A freeze holds the superblock, and with it the disk, even after the last mount is removed; then
- * nothing can end the freeze. A filesystem that answers with the errno of a dead disk cannot be
- * thawed, and one whose disk was removed is detached in any case.
+ * Thaws a frozen filesystem before the unmount. A freeze holds the superblock, and with it the
+ * disk, even after the last mount is removed, and can then not be ended. A filesystem that returns
+ * the errno of a dead disk cannot be thawed, and one whose disk was removed is detached in any
+ * case.
  */
 static int thaw(const struct unstaging *u, struct err *err)
 {
@@ -218,7 +227,7 @@ static int unstage_filesystem(struct unstaging *u, struct deadline d, struct err
 		return 0;
 	if (wait_for_release(u, d, err))
 		return -1;
-	make_writable(u); /* stage has switched it, if the volume was only read */
+	make_writable(u); /* stage has made the device of a read-only volume read-only */
 	return 0;
 }
 
@@ -243,7 +252,10 @@ int unstage_disk_finish(struct unstaging *u, struct deadline d, struct err *err)
 	return 0;
 }
 
-/* 0: no process uses the disk or one of these partitions, and all written data is on the disk. */
+/*
+ * Returns 0 if no process uses the disk or one of these partitions, and all written data is on the
+ * disk.
+ */
 static int settle_with(const struct unstaging *u, const struct partitions *partitions,
                        struct deadline d, struct err *err)
 {
@@ -256,7 +268,9 @@ static int settle_with(const struct unstaging *u, const struct partitions *parti
 	return write_back(u, partitions, open, err);
 }
 
-/* A partition that appeared during the check was not checked: the check is repeated. */
+/*
+ * Repeats the check if a partition has appeared during it, because that partition was not checked.
+ */
 static int settle(const struct unstaging *u, struct deadline d, struct err *err)
 {
 	struct partitions now AUTO(partitions_clear) = PARTITIONS_INIT;
@@ -272,7 +286,7 @@ static int settle(const struct unstaging *u, struct deadline d, struct err *err)
 			return -1;
 		if (partitions_equal(&now, &seen))
 			return 0;
-		if (deadline_check(d, err, "its partitions changed during the look"))
+		if (deadline_check(d, err, "its partitions changed during the check"))
 			return -1;
 	}
 }
@@ -292,8 +306,9 @@ static int unstage_block(struct unstaging *u, struct deadline d, struct err *err
 }
 
 /*
- * The disk that was opened may be another one than the filesystem's, which has gone: then it is no
- * concern of this volume. Through the guard first, so that a filesystem that hangs keeps no thread.
+ * Checks that the opened disk is the btrfs's disk. If that disk was removed, another disk may have
+ * been opened, which does not belong to this volume. Probes through the guard first, so that a
+ * filesystem that hangs does not block this thread.
  */
 static int recheck_btrfs(struct unstaging *u, struct err *err)
 {
@@ -310,7 +325,7 @@ static int recheck_btrfs(struct unstaging *u, struct err *err)
 	rc = mountpoint_compare(&u->mountpoint, &u->dev, &ignored, err);
 	if (rc == 0 || (rc < 0 && !mount_errno_is_dead(err->sys)))
 		return rc;
-	err_clear(err); /* a dead disk, which nobody can read, is as good as gone */
+	err_clear(err); /* a dead disk that cannot be read is treated as removed */
 	u->gone = rc > 0;
 	u->ours = false;
 	u->dev = (struct device) { .kind = NULL };
@@ -319,9 +334,10 @@ static int recheck_btrfs(struct unstaging *u, struct err *err)
 }
 
 /*
- * Which disk is it, and does this host still have it? One that is no NVMe namespace is only
- * unmounted, and one that is dead: nobody can lose anything on it. One that cannot be opened for
- * another reason (no descriptor is left, /dev is not the host's) may be in use.
+ * Identifies the disk, and checks whether this host still has it. A disk that is dead, or not an
+ * NVMe namespace, is only unmounted, because no data can be lost there. A disk that cannot be
+ * opened for another reason (out of descriptors, /dev is not the host's) may be in use, which is an
+ * error.
  */
 static int identify(struct unstaging *u, struct err *err)
 {
@@ -341,7 +357,7 @@ static int identify(struct unstaging *u, struct err *err)
 	}
 	if (rc >= 0)
 		return 0;
-	err_wrap(err, "it is not known whether somebody uses the disk that is mounted at %s",
+	err_wrap(err, "could not determine whether the disk that is mounted at %s is in use",
 	         u->mountpoint.path);
 	return err_recode(err, ERR_UNAVAILABLE);
 }
@@ -360,12 +376,12 @@ int unstage_disk(struct unstaging *u, struct deadline d, struct err *err)
 	u->fs = u->mountpoint.kind == MOUNTPOINT_FILESYSTEM ? u->mountpoint.m->devno : 0;
 	if (identify(u, err) || unstaging_refuse_published(u, err))
 		return -1;
-	kill_point("unstage: nobody else shows it");
+	kill_point("unstage: no other mount shows it");
 	rc = u->mountpoint.kind == MOUNTPOINT_BLOCK ? unstage_block(u, d, err)
 	                                            : unstage_filesystem(u, d, err);
 	if (rc)
 		return -1;
-	kill_point("unstage: device let go");
+	kill_point("unstage: device released");
 	if (u->ours)
 		let_go(u);
 	return 0;

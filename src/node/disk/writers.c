@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks the few loop devices first, then all processes. A partition is the disk: both checks
- * include the partitions. An error is no answer: a failed check does not prove that no process
- * writes.
+ * Checks the few loop devices first, then all processes. Both checks include the disk's partitions.
+ * A failed check does not prove that no process writes.
  */
 #include "node/disk/writers.h"
 
@@ -15,7 +14,9 @@
 
 static int refuse_unknown_writer(const struct written_disk *w, const char *why, struct err *err)
 {
-	return err_set(err, ERR_UNAVAILABLE, "it is not known whether somebody writes to %s: %s",
+	return err_set(err, ERR_UNAVAILABLE,
+	               "could not determine whether a process writes to "
+	               "%s: %s",
 	               w->dev->path, why);
 }
 
@@ -37,8 +38,8 @@ FRAME_OF_ITS_OWN int writers_refuse(const struct written_disk *w, struct deadlin
 		ret->kind = "loop device";
 		return err_set(
 			err, ERR_PRECONDITION,
-			"%s is still used through the loop device %s: unmount what is on that "
-			"one, then losetup -d",
+			"%s is still used through the loop device %s: unmount its filesystem, "
+			"then losetup -d",
 			w->dev->path, used.v[0]);
 	}
 	if (rc)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does a process write to a disk, or to a partition of it? A disk may be open without being
- * claimed, so that device_check_unused() does not see it. Changes nothing. Any thread; no state.
+ * Checks whether a process has a disk, or a partition of it, open for writing.
+ * device_check_unused() does not detect such a process, because it detects only exclusive opens
+ * (claims). Changes nothing. Any thread; no state.
  */
 #pragma once
 
@@ -10,30 +11,31 @@
 #include "node/mount/mount.h"
 #include "node/node.h"
 
-/* A disk, with its partitions and the mounts of this process. */
+/* A disk, its partitions and this process's mount table. */
 struct written_disk {
 	const struct node *node;
-	const struct mount_table *table; /* of this process */
+	const struct mount_table *table; /* all mounts of this process */
 	const struct device *dev;
 	const struct partitions *partitions;
 };
 
 struct writers {
-	const char *kind; /* of a refusal: "process" or "loop device"; NULL: it is not known */
+	const char *kind; /* subject of the error: "process" or "loop device"; NULL: unknown */
 	bool open;        /* a process, or an idle loop device, has the disk or a partition open */
-	char idle[260];   /* an unused loop device over it (kubelet leaves its own), or "" */
+	char idle[260]; /* an idle loop device over the disk (kubelet leaves some behind), or "" */
 };
 
 /*
- * 0: no process writes. FAILED_PRECONDITION: a process has it open for writing, or a loop device
- * over it is in use; the text names them. UNAVAILABLE: the check failed, or did not end in time.
+ * Returns 0 if no process can write to the disk. FAILED_PRECONDITION: a process has the disk open
+ * for writing, or a loop device over it is in use; the message names the processes or loop devices.
+ * UNAVAILABLE: the check failed, or did not complete in time.
  */
 int writers_refuse(const struct written_disk *w, struct deadline d, struct writers *ret,
                    struct err *err) MUST_CHECK;
 /*
- * The same before a disk is staged, but only of a disk that has partitions: a check of all
- * processes is too expensive for every stage. Claims are not checked: call device_check_unused() as
- * well.
+ * Like writers_refuse(), for a disk that is about to be staged. Checks only a disk that has
+ * partitions, because scanning all processes is too expensive for every stage. Does not check
+ * claims, so call device_check_unused() as well.
  */
 int writers_refuse_of_partitions(const struct node *n, const struct device *dev, struct deadline d,
                                  struct err *err) MUST_CHECK;

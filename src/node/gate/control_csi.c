@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of the control interface to plain values and back. Decides nothing. */
+/* Converts messages of the control interface to plain values and back. Decides nothing. */
 #include "node/gate/control_csi.h"
 
 #include "csi/sriovdp_control.pb-c.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of the gate. The permission is the stream: as long as one is held, functions may be
- * used, whatever became of the preparing, as without the gate a host that is not ready serves what
- * it can. test_gate.c goes through all cells, and makes the table of docs/gate.md of them.
+ * The table of the gate. The stream is the permission: as long as a client holds one, functions may
+ * be used, even if the preparation fails. A driver without the gate behaves in the same way: on a
+ * host that is not fully prepared it serves the calls that can succeed. test_gate.c tests all
+ * cells, and generates the table of docs/operate/gate.md from them.
  */
 #include "node/gate/gate.h"
 
@@ -10,8 +11,8 @@
 
 #include "common/str.h"
 
-#define GIVEN_UP "nothing changes: what this stream had prepared no longer counts"
-#define NOBODY "nothing changes: nobody held the gate"
+#define GIVEN_UP "nothing changes: the result of an ended stream's preparation is ignored"
+#define NOBODY "nothing changes: no stream held the gate"
 #define OTHER_NODE "the call is refused, INVALID_ARGUMENT, with both names; nothing else changes"
 #define GOES_ON_WITHOUT                                                                  \
 	"stages that wait are UNAVAILABLE, those that already mount finish; the driver " \
@@ -20,7 +21,7 @@
 	"the call is refused, FAILED_PRECONDITION, with both generations; the stream that is held stays"
 #define NEWER                                                                                \
 	"the stream that was held is told STOPPING and ended, ABORTED; the new one is told " \
-	"INITIALIZING, and the host is prepared again; stages and registration go on"
+	"INITIALIZING, and the host is prepared again; stages and registration continue"
 #define STOPS "the stream is told STOPPING and ended, UNAVAILABLE; stages that wait are UNAVAILABLE"
 #define STOPPING "the call is refused, UNAVAILABLE: the driver stops"
 
@@ -31,7 +32,7 @@ static const struct gate_step steps[GATE_STATES][GATE_EVENTS] = {
 		[GATE_ENABLE] = { GATE_PREPARING, GATE_TAKE | GATE_PREPARE | GATE_ANNOUNCE,
 			"the stream is held and told INITIALIZING; modules are loaded and VFs made" },
 		[GATE_OUTDATED] = { GATE_CLOSED, GATE_REFUSE,
-			"cannot be: where no stream is held, any generation is taken" },
+			"impossible: without a held stream, any generation is accepted" },
 		[GATE_WRONG_NODE] = { GATE_CLOSED, GATE_REFUSE, OTHER_NODE },
 		[GATE_PREPARED] = { GATE_CLOSED, 0, GIVEN_UP },
 		[GATE_UNPREPARED] = { GATE_CLOSED, 0, GIVEN_UP },
@@ -45,7 +46,7 @@ static const struct gate_step steps[GATE_STATES][GATE_EVENTS] = {
 		[GATE_PREPARED] = { GATE_OPEN, GATE_ANNOUNCE,
 			"the stream is told SERVING, with counts; the driver registers with kubelet" },
 		[GATE_UNPREPARED] = { GATE_FAILED, GATE_ANNOUNCE,
-			"the stream is told ERROR, with the text; the driver registers all the same, "
+			"the stream is told ERROR, with the text; the driver registers anyway, "
 			"since volumes may work (hot-plugged ones need no VFs)" },
 		[GATE_LEFT] = { GATE_CLOSED, GATE_WITHDRAW | GATE_DROP, GOES_ON_WITHOUT },
 		[GATE_STOP] = { GATE_STOPPED, GATE_RETIRE | GATE_WITHDRAW | GATE_DROP, STOPS },
@@ -55,7 +56,7 @@ static const struct gate_step steps[GATE_STATES][GATE_EVENTS] = {
 		[GATE_OUTDATED] = { GATE_OPEN, GATE_REFUSE, OLDER },
 		[GATE_WRONG_NODE] = { GATE_OPEN, GATE_REFUSE, OTHER_NODE },
 		[GATE_PREPARED] = { GATE_OPEN, 0, "nothing changes: it is open" },
-		[GATE_UNPREPARED] = { GATE_OPEN, 0, "cannot be: an open gate prepares nothing" },
+		[GATE_UNPREPARED] = { GATE_OPEN, 0, "impossible: an open gate prepares nothing" },
 		[GATE_LEFT] = { GATE_CLOSED, GATE_WITHDRAW | GATE_DROP, GOES_ON_WITHOUT },
 		[GATE_STOP] = { GATE_STOPPED, GATE_RETIRE | GATE_WITHDRAW | GATE_DROP, STOPS },
 	},
@@ -64,9 +65,9 @@ static const struct gate_step steps[GATE_STATES][GATE_EVENTS] = {
 		[GATE_OUTDATED] = { GATE_FAILED, GATE_REFUSE, OLDER },
 		[GATE_WRONG_NODE] = { GATE_FAILED, GATE_REFUSE, OTHER_NODE },
 		[GATE_PREPARED] = { GATE_OPEN, GATE_ANNOUNCE,
-			"the stream is told SERVING, with counts: it was tried again" },
+			"the stream is told SERVING, with counts: the retry succeeded" },
 		[GATE_UNPREPARED] = { GATE_FAILED, GATE_ANNOUNCE,
-			"the stream is told ERROR again, with the text of the last try" },
+			"the stream is told ERROR again, with the error text of the last attempt" },
 		[GATE_LEFT] = { GATE_CLOSED, GATE_WITHDRAW | GATE_DROP, GOES_ON_WITHOUT },
 		[GATE_STOP] = { GATE_STOPPED, GATE_RETIRE | GATE_WITHDRAW | GATE_DROP, STOPS },
 	},

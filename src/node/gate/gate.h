@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gate of --controlled-mode: may this driver use the DPU's functions now? A daemon that sets
- * them up says so, by holding a stream open (docs/gate.md).
+ * The gate of --controlled-mode: it decides whether this driver may use the DPU's functions now. A
+ * daemon that sets up the functions opens the gate by holding a stream open (docs/operate/gate.md).
  *
- * A table: state and event -> the next state, and what has to be done. Pure: no lock, no clock, no
- * stream. gatekeeper.h acts by it.
+ * A table maps a state and an event to the next state and its actions. Pure functions: no lock, no
+ * clock, no stream. gatekeeper.h executes the actions.
  */
 #pragma once
 
@@ -12,55 +12,65 @@
 #include <stdint.h>
 
 enum gate_state {
-	GATE_CLOSED,    /* nobody holds a stream */
-	GATE_PREPARING, /* a stream is held; modules are loaded and VFs made */
-	GATE_OPEN,      /* and that is done */
-	GATE_FAILED,    /* or it failed, and is tried again */
-	GATE_STOPPED,   /* the driver stops */
+	GATE_CLOSED,    /* no client holds a stream */
+	GATE_PREPARING, /* a client holds a stream; modules are being loaded and VFs created */
+	GATE_OPEN,      /* the preparation has succeeded */
+	GATE_FAILED,    /* the preparation has failed, and will be retried */
+	GATE_STOPPED,   /* the driver is stopping */
 	GATE_STATES,
 };
 
 enum gate_event {
-	GATE_ENABLE,     /* EnableDevices, no older than the stream that is held */
-	GATE_OUTDATED,   /* EnableDevices, of an older generation than the stream that is held */
-	GATE_WRONG_NODE, /* EnableDevices, of another node or of none */
-	GATE_PREPARED,   /* the preparing of the stream that is held has succeeded */
-	GATE_UNPREPARED, /* or failed */
-	GATE_LEFT, /* the stream that is held has ended: closed, its process died, its deadline */
-	GATE_STOP, /* the driver is told to stop */
+	GATE_ENABLE,     /* EnableDevices, of a generation not older than that of the held stream */
+	GATE_OUTDATED,   /* EnableDevices, of a generation older than that of the held stream */
+	GATE_WRONG_NODE, /* EnableDevices, for another node or without a node */
+	GATE_PREPARED,   /* the preparation of the held stream has succeeded */
+	GATE_UNPREPARED, /* the preparation of the held stream has failed */
+	/* the held stream has ended: it was closed, its process died, or its deadline passed */
+	GATE_LEFT,
+	GATE_STOP, /* the driver has received the request to stop */
 	GATE_EVENTS,
 };
 
-/* What has to be done, in this order. */
+/* Actions, executed in this order. */
 enum gate_action {
 	GATE_REFUSE = 1,    /* end the new stream with an error; nothing else changes */
-	GATE_RETIRE = 2,    /* send STOPPING to the held stream, and end it */
-	GATE_WITHDRAW = 4,  /* end the stages that wait */
+	GATE_RETIRE = 2,    /* send STOPPING on the held stream, and end it */
+	GATE_WITHDRAW = 4,  /* cancel the stages that are waiting */
 	GATE_TAKE = 8,      /* hold the new stream */
-	GATE_DROP = 16,     /* hold none */
-	GATE_PREPARE = 32,  /* begin to prepare the host */
-	GATE_ANNOUNCE = 64, /* send the state to the held stream */
+	GATE_DROP = 16,     /* hold no stream */
+	GATE_PREPARE = 32,  /* start to prepare the host */
+	GATE_ANNOUNCE = 64, /* send the state on the held stream */
 };
 
-/* What a state means for the rest of the driver. */
+/* The effect of a state on the registration with kubelet. */
 enum gate_registration {
-	/* With kubelet only while something is staged, which kubelet has to unmount. */
+	/*
+	 * Registered only while a volume is staged, because kubelet has to unmount it through the
+	 * driver.
+	 */
 	GATE_WHILE_STAGED,
-	GATE_AS_BEFORE, /* as it was, or while something is staged */
+	GATE_AS_BEFORE, /* unchanged, but always registered while a volume is staged */
 	GATE_REGISTERED,
 };
 
 struct gate_step {
 	enum gate_state next;
 	unsigned actions;
-	const char *text; /* for docs/gate.md */
+	const char *text; /* description for docs/operate/gate.md */
 };
 
 const struct gate_step *gate_step(enum gate_state state, enum gate_event event);
-/* Which event is this request? `held`: the generation of the stream that is held, if any is. */
+/*
+ * Returns the event for this EnableDevices request. `held`: the generation of the held stream, if
+ * is_held.
+ */
 enum gate_event gate_event_of(const char *node, const char *asked_node, bool is_held, int64_t held,
                               int64_t asked);
-/* May functions be used: modules loaded, VFs made, drivers bound, volumes staged? */
+/*
+ * Returns true if functions may be used: modules loaded, VFs created, drivers bound, volumes
+ * staged.
+ */
 bool gate_permits(enum gate_state state);
 enum gate_registration gate_registration(enum gate_state state);
 const char *gate_state_name(enum gate_state state);

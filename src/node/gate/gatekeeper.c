@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lock guards the state, who holds the stream and the passes; under it nothing blocks: sending
- * to a stream and ending it only queue. Lines of the log are written after it. What takes time is
- * the thread's; its result counts only while the stream for which it was begun is held (`epoch`).
+ * The lock protects the state, the held stream and the passes. No call under it blocks: notify()
+ * and end() only queue. Log lines are written after the lock is released. Slow actions run on the
+ * thread; a result is used only if the stream for which the action was started is still held
+ * (`epoch`).
  */
 #include "node/gate/gatekeeper.h"
 
@@ -23,22 +24,22 @@ struct gatekeeper {
 	struct gatekeeper_options o;
 	pthread_t thread;
 	bool started;
-	bool registered;      /* the thread's own */
-	pthread_mutex_t lock; /* guards all below */
+	bool registered;      /* used only by the thread */
+	pthread_mutex_t lock; /* protects all members below */
 	struct wait_queue changed;
 	enum gate_state state;
-	void *stream; /* that is held; NULL: none */
+	void *stream; /* the held stream; NULL: none */
 	int64_t generation;
-	bool was_open;         /* a stream has been held before, of `generation` */
-	int64_t since;         /* of the state, monotonic ns */
-	unsigned epoch;        /* of what is prepared */
-	bool prepare, recheck; /* for the thread */
+	bool was_open;         /* a stream of `generation` was held before */
+	int64_t since;         /* when the state was entered, monotonic ns */
+	unsigned epoch;        /* number of the preparation */
+	bool prepare, recheck; /* requests for the thread */
 	unsigned pools, devices;
-	struct err failed; /* of the last preparing */
+	struct err failed; /* error of the last preparation */
 	struct gate_pass *passes;
 };
 
-/* ---- what happens, under the lock ---- */
+/* ---- events, under the lock ---- */
 
 static void notify_locked(const struct gatekeeper *g, enum gate_state state)
 {
@@ -63,7 +64,7 @@ static void retire_locked(struct gatekeeper *g, enum gate_state next, int64_t su
 	else
 		err_set(&err, ERR_ABORTED,
 		        "another EnableDevices, of generation %" PRId64
-		        ", has taken the gate from this one, of generation %" PRId64,
+		        ", took over the gate from this one, of generation %" PRId64,
 		        successor, g->generation);
 	g->o.end(g->stream, &err);
 }
@@ -85,7 +86,7 @@ static void measure(const struct gatekeeper *g)
 	metric_set(METRIC_GATE_GENERATION, g->stream ? g->generation : 0, NULL);
 }
 
-/* `stream` and its generation: of an event that brings one. */
+/* Processes an event. `stream` and its generation are set for events of a stream. */
 static void act_locked(struct gatekeeper *g, enum gate_event event, void *stream,
                        int64_t generation)
 {
@@ -117,7 +118,7 @@ static void act_locked(struct gatekeeper *g, enum gate_event event, void *stream
 	wait_queue_wake(&g->changed);
 }
 
-/* ---- texts ---- */
+/* ---- messages ---- */
 
 static void why_locked(const struct gatekeeper *g, struct err *err)
 {
@@ -131,11 +132,11 @@ static void why_locked(const struct gatekeeper *g, struct err *err)
 	                 ? xasprintf("the stream of generation %" PRId64 " ended %" PRId64 " s ago",
 	                             g->generation,
 	                             (monotonic_ns() - g->since) / INT64_C(1000000000))
-	                 : xstrdup("there has been none since the driver's start");
+	                 : xstrdup("no stream since the driver started");
 	err_set(err, ERR_UNAVAILABLE,
-	        "the gate is closed: nobody holds EnableDevices for node %s on %s (%s), so the "
-	        "DPU's functions may be about to change; it opens when the daemon that sets them "
-	        "up connects again: see the log of that daemon",
+	        "the gate is closed: no client holds EnableDevices for node %s on %s (%s), so "
+	        "the DPU's functions may be about to change; the gate opens when the daemon that "
+	        "configures the functions connects again: see the log of that daemon",
 	        g->o.node_id, g->o.socket, before);
 }
 
@@ -159,13 +160,13 @@ static void refuse_locked(const struct gatekeeper *g, enum gate_event event, con
 {
 	if (event == GATE_WRONG_NODE)
 		err_set(err, ERR_INVALID,
-		        "EnableDevices is for node \"%s\", and this driver's is %s (--node-id): "
-		        "send that name in node_name",
+		        "EnableDevices is for node \"%s\" (expected %s, from --node-id): send "
+		        "that name in node_name",
 		        node ? node : "", g->o.node_id);
 	else if (event == GATE_OUTDATED)
 		err_set(err, ERR_PRECONDITION,
 		        "EnableDevices of generation %" PRId64
-		        " comes too late: the gate is held for generation %" PRId64,
+		        " is outdated: the gate is held for generation %" PRId64,
 		        generation, g->generation);
 	else
 		err_set(err, ERR_UNAVAILABLE, "the driver stops: connect to its successor");
@@ -214,7 +215,7 @@ static bool holds(struct gatekeeper *g, const void *stream)
 	return stream && g->stream == stream;
 }
 
-/* Only gatekeeper_enable(), on this same thread, gives the gate to another stream. */
+/* Only gatekeeper_enable(), which runs on the same thread, gives the gate to another stream. */
 void gatekeeper_left(struct gatekeeper *g, void *stream)
 {
 	if (holds(g, stream))
@@ -303,7 +304,7 @@ void gatekeeper_leave(struct gatekeeper *g, struct gate_pass *pass)
 			*at = pass->next;
 			break;
 		}
-	/* It may have been all that kept the driver registered. */
+	/* This stage may have been the last reason for the registration. */
 	if (!gate_permits(g->state)) {
 		g->recheck = true;
 		wait_queue_wake(&g->changed);
@@ -321,7 +322,7 @@ void gatekeeper_notify_unstaged(struct gatekeeper *g)
 
 /* ---- the thread ---- */
 
-/* Until there is something to do, or it is time to check again. */
+/* Waits until there is an action to run, or the next check is due. */
 static enum gate_state wait_for_work(struct gatekeeper *g, bool *ret_prepare, unsigned *ret_epoch)
 {
 	struct deadline until = deadline_in_ms(g->o.tick_ms ? g->o.tick_ms : TICK_MS);
@@ -401,7 +402,7 @@ static void *gatekeeper_run(void *arg)
 	while ((state = wait_for_work(g, &due, &epoch)) != GATE_STOPPED) {
 		if (due) {
 			gatekeeper_prepare(g, epoch);
-			continue; /* the state is another one now */
+			continue; /* the state has changed */
 		}
 		g->o.serve(g->o.arg);
 		register_or_not(g, state);
@@ -428,7 +429,7 @@ int gatekeeper_start(struct gatekeeper *g, struct err *err)
 	int rc = pthread_create(&g->thread, NULL, gatekeeper_run, g);
 
 	if (rc)
-		return err_sys(err, rc, "start the thread that keeps the gate");
+		return err_sys_of(err, ERR_CALL_TASK, rc, "start the thread that keeps the gate");
 	g->started = true;
 	return 0;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sorted array, searched by halves, so that n processes need n * log n comparisons. kcmp(2)
+ * A sorted array with a binary search, so that n processes need n * log n comparisons. kcmp(2)
  * compares the tables that both tasks have at that moment. An entry whose task has ended is
- * dropped. An entry whose task has got another table (exec, unshare) may be at the wrong index; a
- * search may then miss a table, which is read twice. No error makes a table count as read.
+ * removed. An entry whose task has another table now (exec, unshare) may be at the wrong index; a
+ * search may then miss a table, which is read again. In none of these cases is an unread table
+ * skipped.
  */
 #include "node/holders/fd_tables.h"
 
@@ -20,7 +21,7 @@
 #include "common/mem.h"
 
 #define STATUS_MAX (64 * 1024)
-enum { SAME = 0, LESS = 1, GREATER = 2 }; /* answers of kcmp(2) */
+enum { SAME = 0, LESS = 1, GREATER = 2 }; /* results of kcmp(2) */
 
 static int compare(pid_t a, pid_t b)
 {
@@ -28,8 +29,9 @@ static int compare(pid_t a, pid_t b)
 }
 
 /*
- * NSpid has the ids of this process from the PID namespace of that procfs down to the innermost: a
- * single one when both namespaces are the same.
+ * Returns true if the process IDs in this procfs are those of this process's PID namespace. NSpid
+ * lists the IDs of this process from the procfs's PID namespace down to the innermost one, so there
+ * is only one if both namespaces are the same.
  */
 static bool has_our_ids(const char *proc_root)
 {
@@ -60,7 +62,10 @@ static void drop(struct fd_tables *t, size_t i)
 	memmove(t->v + i, t->v + i + 1, (t->n - i) * sizeof(*t->v));
 }
 
-/* 0: *ret_at is the entry's index. 1: no entry; *ret_at is where it belongs. -1: unknown. */
+/*
+ * Searches for the task's table. Returns 0 if *ret_at is the index of its entry, 1 if there is no
+ * entry and *ret_at is the index at which to insert one, or -1 if that is unknown.
+ */
 static int search(struct fd_tables *t, pid_t task, size_t *ret_at)
 {
 	size_t from = 0, to = t->n;
@@ -83,7 +88,7 @@ static int search(struct fd_tables *t, pid_t task, size_t *ret_at)
 			break;
 		default:
 			if (compare(other, other) == SAME)
-				return -1; /* it is `task` that cannot be compared */
+				return -1; /* the table of `task` itself cannot be compared */
 			drop(t, middle);
 			to--;
 		}

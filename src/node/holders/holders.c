@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks over the processes in <proc root>. Of each it scans the open files, then at the working
- * directory, root and program, then at the mount namespace, and names the first thing that the
- * process holds. Not looked at: memory maps without a descriptor, and, where kcmp(2) does not work,
- * threads with descriptors of their own. Keeps nothing between calls.
+ * Scans the processes in <proc root>: for each one the open files, then the working directory, root
+ * directory and executable, then the mount namespace. Names the first object through which the
+ * process holds the volume. Does not scan memory maps without a descriptor and, where kcmp(2) does
+ * not work, threads with their own descriptor table. Caches nothing between calls.
  *
- * One process must not delay the answer about the volume of another one. A table of descriptors
- * that many processes share is read once. A scan for writers, which has no limit, reads small
- * tables first: one with more descriptors than the quota of the round is put off to the next round,
+ * One process must not delay the result for the volume of another one. A descriptor table that many
+ * processes share is read only once. A scan for writers, which has no limit, reads small tables
+ * first: a table with more descriptors than the quota of the round is deferred to the next round,
  * whose quota is larger.
  */
 #include "node/holders/holders.h"
@@ -35,22 +35,25 @@
 #define PROCESSES_MAX 32768
 #define MOUNTINFO_MAX (8 * 1024 * 1024)
 #define NAMED 3
-/* Descriptors of a table that are read in the first round, and how much each round adds. */
+/*
+ * The quota of the first round, in descriptors per table, and the factor by which it grows in each
+ * further round.
+ */
 #define QUOTA 1024
 #define QUOTA_FACTOR 64
-/* PROC_PID_INIT_INO of the kernel: the PID namespace of the host. */
+/* The PID namespace of the host (PROC_PID_INIT_INO of the kernel). */
 #define HOST_PIDS "pid:[4026531836]"
 
 struct walk {
 	const struct holders_query *q;
 	struct holders *h;
 	struct deadline until;
-	char *self;                   /* our process id */
-	struct strs namespaces;       /* mount namespaces that were scanned */
-	struct partitions partitions; /* they count as the disk */
+	char *self;                   /* process ID of this process */
+	struct strs namespaces;       /* mount namespaces that were already scanned */
+	struct partitions partitions; /* partitions of the disk, which are included */
 	struct fd_tables tables;
 	unsigned round, quota;
-	struct strs put_off; /* tasks of this round whose tables are too large for it */
+	struct strs put_off; /* tasks whose tables are too large for this round */
 };
 
 /* One process, or one of its threads. */
@@ -74,7 +77,7 @@ static char *read_link(const char *fmt, ...)
 	return n < 0 ? NULL : xstrndup(target, (size_t)n);
 }
 
-/* Adds a name that another process has chosen, without characters that could break a line. */
+/* Adds a name chosen by another process, without characters that could start a new line. */
 static void add_clean(struct str *text, const char *from, size_t max)
 {
 	for (size_t i = 0; i < max && from[i]; i++)
@@ -83,7 +86,9 @@ static void add_clean(struct str *text, const char *from, size_t max)
 		str_add(text, "...");
 }
 
-/* A scan that decides whether data is lost continues until the deadline. */
+/*
+ * Returns true for a scan that decides whether data may be lost; it continues until the deadline.
+ */
 static bool is_exhaustive(const struct holders_query *q)
 {
 	return q->writers || q->exhaustive;
@@ -107,8 +112,9 @@ static void keep_unseen(struct walk *w, const char *pid, int errnum)
 }
 
 /*
- * Something of a process could not be looked at. That is no failure when the process has ended
- * meanwhile; one that this process may not look at is as invisible as one of another PID namespace.
+ * Records that part of a process could not be scanned, unless the process has ended during the
+ * scan. A process that this one may not inspect is treated like one of another PID namespace, which
+ * is not visible.
  */
 static void note_unseen(struct walk *w, const char *pid, int errnum)
 {
@@ -143,7 +149,7 @@ static void found(const struct suspect *s, const char *has, const char *what, co
 	if (file_read_line(path, 64, &comm, &ignored) == 0)
 		add_clean(&text, comm, 32);
 	else
-		str_add(&text, "ended meanwhile");
+		str_add(&text, "ended during the scan");
 	str_addf(&text, ") %s ", has);
 	add_clean(&text, what, 120);
 	str_add(&text, end);
@@ -153,8 +159,9 @@ static void found(const struct suspect *s, const char *has, const char *what, co
 enum match { MATCH_NONE, MATCH_FILE, MATCH_DEVICE };
 
 /*
- * Was the file opened through the mount of the query? Kernels before 5.8 do not say: then any file
- * of the filesystem counts, since one holder too many is better than none.
+ * Returns true if the file was opened through the mount of the query. Kernels before 5.8 do not
+ * report the mount; then this returns true for any file of the filesystem, because a false holder
+ * is better than a missed one.
  */
 static bool is_of_filesystem(const struct holders_query *q, const struct statx *st)
 {
@@ -164,10 +171,11 @@ static bool is_of_filesystem(const struct holders_query *q, const struct statx *
 }
 
 /*
- * A statx(2) has failed. The process has ended, or it closed the file (ENOENT): that is an answer.
- * If the link itself can be read, the error is that of the file's filesystem. A FUSE server of
- * another user refuses, and a dead filesystem fails: neither has a device node of this host, and an
- * error here would keep all other volumes staged. Any other error fails the scan.
+ * Handles a failed statx(2). If the process has ended or has closed the file (ENOENT), it is not a
+ * holder. If the link itself can be read, the error is that of the file's filesystem: a FUSE server
+ * of another user denies access, or the filesystem is dead. Neither has a device node of this host,
+ * so the file is ignored; otherwise all other volumes would stay staged. Any other error makes the
+ * scan fail.
  */
 static void holders_stat_failed(const struct suspect *s, int dir, const char *path, int errnum)
 {
@@ -179,7 +187,9 @@ static void holders_stat_failed(const struct suspect *s, int dir, const char *pa
 	note_unseen(s->w, s->pid, errnum);
 }
 
-/* AT_STATX_DONT_SYNC: the device numbers are known without asking a file server. */
+/*
+ * Uses AT_STATX_DONT_SYNC, because the device numbers are known without a request to a file server.
+ */
 static enum match match_file(const struct suspect *s, int dir, const char *path)
 {
 	const struct holders_query *q = s->w->q;
@@ -195,19 +205,26 @@ static enum match match_file(const struct suspect *s, int dir, const char *path)
 	return is_of_filesystem(q, &st) ? MATCH_FILE : MATCH_NONE;
 }
 
-/* The permissions of the link are the mode that the file was opened with: proc_pid_fd(5). */
+/*
+ * Reads the permissions of the link, which are the mode in which the file was opened:
+ * proc_pid_fd(5).
+ */
 static bool is_open_for_writing(const struct suspect *s, int fds, const char *fd)
 {
 	struct stat st;
 
 	if (fstatat(fds, fd, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return st.st_mode & S_IWUSR;
-	if (errno != ENOENT && errno != ESRCH) /* it has the device open: no error is an answer */
+	/* the process has the device open, so an error must not mean "not for writing" */
+	if (errno != ENOENT && errno != ESRCH)
 		keep_unseen(s->w, s->pid, errno);
 	return false;
 }
 
-/* A path may be longer than the kernel says: anybody can make one, and it can be looked at. */
+/*
+ * Names a descriptor. A path may be longer than readlink(2) can return, because any process can
+ * create such a path; the file can still be checked.
+ */
 static void name_descriptor(int fds, const char *fd, char name[PATH_MAX])
 {
 	ssize_t n = readlinkat(fds, fd, name, PATH_MAX - 1);
@@ -215,7 +232,7 @@ static void name_descriptor(int fds, const char *fd, char name[PATH_MAX])
 	if (n < 0)
 		snprintf(name, PATH_MAX, "%s",
 		         errno == ENAMETOOLONG ? "/... (its path is too long to be shown)"
-		                               : "a file that it has closed meanwhile");
+		                               : "a file that it has since closed");
 	else
 		name[n] = '\0';
 }
@@ -240,10 +257,10 @@ static bool holds_descriptor(const struct suspect *s, int fds, const char *fd)
 }
 
 enum scan_result {
-	SCAN_FREE,     /* read to its end */
+	SCAN_FREE,     /* read completely; no descriptor matches */
 	SCAN_HOLDS,    /* `found` was called */
 	SCAN_PUT_OFF,  /* too large for this round */
-	SCAN_NOT_DONE, /* the process has ended, an error, or a limit of the walk */
+	SCAN_NOT_DONE, /* the process has ended, or an error or a limit has stopped the scan */
 };
 
 static enum scan_result read_table(const struct suspect *s)
@@ -275,7 +292,7 @@ static enum scan_result read_table(const struct suspect *s)
 	return SCAN_NOT_DONE;
 }
 
-/* The table was read when a task before this one was scanned. */
+/* Handles a table that was already read, when an earlier task was scanned. */
 static enum scan_result scan_known_table(const struct suspect *s, const struct fd_table *known)
 {
 	char *task AUTO(free) = NULL;
@@ -334,15 +351,15 @@ static bool holds_directory(const struct suspect *s)
 	return false;
 }
 
-/* What a line of mountinfo says: proc_pid_mountinfo(5). */
+/* Fields of a line of mountinfo: proc_pid_mountinfo(5). */
 struct mount_line {
 	int id, parent;
 	dev_t devno;
 	char *at;
-	bool receives; /* mounts and unmounts propagate to it */
+	bool receives; /* mounts and unmounts propagate to this mount */
 };
 
-/* The caller frees ret->at. */
+/* Parses a line; the caller frees ret->at. */
 static void parse_mount_line(const char *line, struct mount_line *ret)
 {
 	char *copy AUTO(free) = xstrndup(line, strcspn(line, "\n")), *rest = copy;
@@ -369,7 +386,10 @@ static const char *next_mount_line(const char *line)
 	return line + (*line == '\n');
 }
 
-/* True, too, when the parent is not in this table: it is not known then. */
+/*
+ * Returns true if mounts propagate to the parent, or if the parent is not in this table, so that is
+ * unknown.
+ */
 static bool parent_receives(const char *mountinfo, int parent)
 {
 	for (const char *line = mountinfo; *line; line = next_mount_line(line)) {
@@ -384,7 +404,7 @@ static bool parent_receives(const char *mountinfo, int parent)
 	return true;
 }
 
-/* The first mount point in this namespace that the query asks for, malloc'ed; or NULL. */
+/* Returns the first mount point in this namespace that matches the query, malloc'ed; or NULL. */
 static char *find_mount(const struct walk *w, const char *mountinfo)
 {
 	const struct holders_query *q = w->q;
@@ -402,8 +422,8 @@ static char *find_mount(const struct walk *w, const char *mountinfo)
 }
 
 /*
- * Each mount namespace is scanned once; ours never, since the caller knows its mounts. EINVAL is
- * the answer of a process that has ended, and is not yet waited for.
+ * Scans each mount namespace once, except that of this process, whose mounts the caller knows.
+ * EINVAL is the error for a process that has ended and was not yet reaped.
  */
 static bool holds_mount(const struct suspect *s)
 {
@@ -422,7 +442,7 @@ static bool holds_mount(const struct suspect *s)
 			strs_add(&s->w->namespaces, ns);
 		if (err.sys != EINVAL)
 			note_unseen(s->w, s->pid, err.code == ERR_EXHAUSTED ? EFBIG : err.sys);
-		return false; /* then another process of the namespace is asked */
+		return false; /* another process of the namespace will be read instead */
 	}
 	strs_add(&s->w->namespaces, ns);
 	at = find_mount(s->w, text);
@@ -433,7 +453,10 @@ static bool holds_mount(const struct suspect *s)
 
 /* ---- all processes ---- */
 
-/* Threads that have a table of descriptors of their own: unshare(2), or the leader has ended. */
+/*
+ * Scans threads with their own descriptor table, which exist after unshare(2), or if the leader has
+ * ended.
+ */
 static enum scan_result scan_threads(const struct suspect *leader)
 {
 	struct walk *w = leader->w;
@@ -480,7 +503,8 @@ static void visit(struct walk *w, int proc, const char *pid, bool again)
 	if (!isdigit((unsigned char)*pid) || (w->q->writers && str_eq(pid, w->self)))
 		return;
 	w->h->processes += !again;
-	if (w->q->captured) { /* each unstage of a filesystem asks this, so it opens nothing else */
+	/* only the namespace, because each unstage of a filesystem runs this */
+	if (w->q->captured) {
 		(void)holds_mount(&s);
 		return;
 	}
@@ -512,7 +536,7 @@ static void visit_all(struct walk *w, DIR *proc)
 	}
 }
 
-/* The last one is read to its end. */
+/* Scans the deferred tables in rounds; the last table is read completely. */
 static void visit_put_off(struct walk *w, int proc)
 {
 	while (w->put_off.n && !limit_reached(w)) {
@@ -576,29 +600,29 @@ static void describe_no_holder(const struct holders *h, const struct holders_que
                                const char *device, struct str *text)
 {
 	if (h->cut && !h->processes)
-		str_addf(text, "no time was left to see who holds it (fuser -vm %s)", device);
+		str_addf(text, "no time was left to search for its holders (fuser -vm %s)", device);
 	else if (h->cut)
 		str_addf(text,
 		         "the first %u processes do not hold it, and there are more (fuser -vm %s)",
 		         h->processes, device);
 	else if (*h->unseen)
-		str_addf(text, "not every process could be looked at (%s)", h->unseen);
+		str_addf(text, "not every process could be inspected (%s)", h->unseen);
 	else if (h->ourselves)
-		str_add(text, "only this driver has it open, to measure it or to see whether it is "
-		              "healthy; that ends by itself, unless its device hangs");
+		str_add(text, "only this driver has it open, for statistics or a health check; "
+		              "this ends without intervention unless its device hangs");
 	else if (h->everybody)
 		str_addf(text,
-		         "no process holds it, so the kernel does: RAID, LVM, swap, a loop device "
-		         "or an NFS export (lsblk %s, swapon, losetup -a)",
+		         "no process holds it, so a kernel component does: RAID, LVM, swap, "
+		         "overlay, a loop device or an NFS export (lsblk %s, swapon, losetup -a)",
 		         device);
 	else
-		str_addf(
-			text,
-			"none of the %u processes that this container sees holds it; on the host: "
-			"fuser -vm %s, and grep -l ' %u:%u ' /proc/*/mountinfo (with hostPID: true "
-			"in the DaemonSet the driver would name it)",
-			h->processes, device, major(q->fs ? q->fs : q->disk),
-			minor(q->fs ? q->fs : q->disk));
+		str_addf(text,
+		         "none of the %u processes visible in this container holds it, so another "
+		         "process does, or the kernel (a loop device, swap); on the host: fuser "
+		         "-vm %s, losetup -a, swapon, and grep -l ' %u:%u ' /proc/*/mountinfo "
+		         "(with hostPID: true in the DaemonSet the driver would name the process)",
+		         h->processes, device, major(q->fs ? q->fs : q->disk),
+		         minor(q->fs ? q->fs : q->disk));
 }
 
 void holders_describe(const struct holders *h, const struct holders_query *q, const char *device,
@@ -614,6 +638,6 @@ void holders_describe(const struct holders *h, const struct holders_query *q, co
 	str_add(text, names);
 	if (h->n > h->first.n)
 		str_addf(text, " and %u more", h->n - (unsigned)h->first.n);
-	str_add(text, h->n == 1 ? "; end it, or wait until it has ended"
-	                        : "; end them, or wait until they have ended");
+	str_add(text, h->n == 1 ? "; end it, or wait for it to end"
+	                        : "; end them, or wait for them to end");
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which other processes have a volume open? Only processes of this PID namespace are visible (with
- * hostPID all of the host's), and of those the ones that this process may trace: their open files,
- * working directory, root and program, and the mounts in their mount namespaces.
+ * Finds the other processes that have a volume open. Only processes of this PID namespace are
+ * visible (with hostPID, all processes of the host), and only those that this process may trace can
+ * be scanned: their open files, working directory, root directory and executable, and the mounts in
+ * their mount namespaces.
  *
- * A process that ends meanwhile is no holder. No file is opened and no file server is asked
- * (AT_STATX_DONT_SYNC), so another filesystem that hangs does not block this. A scan that only
- * names holders is bounded in time, processes and descriptors; one for writers, by which somebody
- * wants to know, by the deadline alone. Any thread, no state.
+ * A process that ends during the scan is not a holder. The scan opens no file and queries no file
+ * server (AT_STATX_DONT_SYNC), so an unrelated filesystem that hangs does not block it. A scan that
+ * only names holders is limited in time, processes and descriptors. A scan for writers is limited
+ * only by the deadline, because callers rely on its result. Any thread, no state.
  */
 #pragma once
 
@@ -23,35 +24,45 @@
 
 struct holders_query {
 	const char *proc_root;
-	dev_t disk;   /* number of the whole disk, whose partitions count as well */
-	dev_t fs;     /* number that mountinfo has for its filesystem; 0: none */
-	int mount_id; /* only files that were opened through this mount; 0: any */
-	bool mounts;  /* look for mounts in other mount namespaces, too */
+	dev_t disk;   /* device number of the whole disk; its partitions are included */
+	dev_t fs;     /* device number of the volume's filesystem in mountinfo; 0: none */
+	int mount_id; /* only files that were opened through this mount (mountinfo ID); 0: any */
+	bool mounts;  /* also search for mounts in other mount namespaces */
 	/*
-	 * Only mounts in other mount namespaces that an unmount here certainly does not take away:
-	 * nothing propagates to what they hang on. `unshared`: nothing propagates from here at all.
+	 * captured: find only mounts in other mount namespaces that certainly outlive an unmount in
+	 * this one, because nothing propagates to their parent. unshared: no unmount propagates
+	 * from this namespace at all.
 	 */
 	bool captured, unshared;
-	bool writers; /* only processes that have the block device open for writing; exhaustive */
-	bool exhaustive; /* no limit but the deadline: the caller acts on "no holder" */
-	/* Limits of a scan that is not exhaustive. 0: HOLDERS_MS, HOLDERS_FILES. */
+	/*
+	 * only search for processes that have the block device open for writing; implies
+	 * `exhaustive`
+	 */
+	bool writers;
+	/* no limit except the deadline, because the caller relies on "no holder" */
+	bool exhaustive;
+	/*
+	 * Limits of a scan that is not exhaustive: time in ms, number of descriptors. 0:
+	 * HOLDERS_MS, HOLDERS_FILES.
+	 */
 	int64_t ms, files;
 };
 
 struct holders {
-	struct strs first;  /* the first three, in words: "pid 12 (dd) has /data/f open" */
-	unsigned n;         /* how many there are, without this process */
-	bool ourselves;     /* this process holds it */
-	bool device_open;   /* a process has the device open, to read or to write */
-	unsigned processes; /* how many were looked at */
-	unsigned tables;    /* how many tables of descriptors were read */
-	unsigned files;     /* how many descriptors were looked at */
+	struct strs first;  /* descriptions of the first three: "pid 12 (dd) has /data/f open" */
+	unsigned n;         /* number of holders, excluding this process */
+	bool ourselves;     /* this process is a holder */
+	bool device_open;   /* a process has the device open, for reading or writing */
+	unsigned processes; /* processes scanned */
+	unsigned tables;    /* descriptor tables read */
+	unsigned files;     /* descriptors checked */
 	bool everybody;     /* all processes of this host are visible */
-	bool cut;           /* the walk stopped at one of its limits */
-	char unseen[120];   /* the first process that could not be looked at, and why; "": none */
+	bool cut;           /* the scan stopped at one of its limits */
+	/* the first process that could not be scanned, and the reason; "": none */
+	char unseen[120];
 };
 
-/* Was every visible process looked at? Else n == 0 does not mean "nobody". */
+/* Returns true if every visible process was scanned. Otherwise n == 0 does not mean "no holder". */
 static inline bool holders_saw_all(const struct holders *h)
 {
 	return !h->cut && !*h->unseen;
@@ -59,8 +70,8 @@ static inline bool holders_saw_all(const struct holders *h)
 
 void holders_find(const struct holders_query *q, struct deadline d, struct holders *ret);
 /*
- * Adds to `text` "pid 12 (dd) has /data/f open and 2 more; end them ...", or why nobody is named
- * and where to look; `device` is "/dev/nvme0n1".
+ * Adds to `text` "pid 12 (dd) has /data/f open and 2 more; end them ...", or why no holder can be
+ * named and where to search; `device` is "/dev/nvme0n1".
  */
 void holders_describe(const struct holders *h, const struct holders_query *q, const char *device,
                       struct str *text);

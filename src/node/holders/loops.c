@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks each loop device in <sysfs>/block which device it is over. It is opened without O_EXCL for
- * that; only one that is over this disk is opened with O_EXCL for a moment, to see whether somebody
- * has claimed it. A loop device over a file of a file server is not asked: the answer would need
+ * Reads the backing device or file of each loop device in <sysfs>/block. Opens the loop device
+ * without O_EXCL for that; only one that is over this disk is opened with O_EXCL for a moment, to
+ * detect a claim. Skips a loop device over a file on a file server, because the query would need
  * that server.
  */
 #include "node/holders/loops.h"
@@ -20,7 +20,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 
-/* A device number as lo_rdevice has it: the kernel's huge_encode_dev(). */
+/* Converts a device number to the format of lo_rdevice: the kernel's huge_encode_dev(). */
 static uint64_t encode(dev_t d)
 {
 	uint64_t ma = major(d), mi = minor(d);
@@ -28,21 +28,24 @@ static uint64_t encode(dev_t d)
 	return (mi & 0xff) | (ma << 8) | ((mi & ~(uint64_t)0xff) << 12);
 }
 
-/* *ret: is this loop device, which is open, over the disk or a partition of it? 0 or -1. */
+/*
+ * Sets *ret to true if this open loop device is over the disk or a partition of it, or over a file
+ * of the filesystem with that number. Returns 0 or -1.
+ */
 static int loop_match_disk(const char *node, int fd, dev_t disk,
                            const struct partitions *partitions, bool *ret, struct err *err)
 {
 	struct loop_info64 info;
 	int rc = ioctl(fd, LOOP_GET_STATUS64, &info);
 
-	*ret = rc == 0 && info.lo_rdevice == encode(disk);
+	*ret = rc == 0 && (info.lo_rdevice == encode(disk) || info.lo_device == encode(disk));
 	for (size_t i = 0; rc == 0 && i < partitions->n; i++)
 		*ret |= info.lo_rdevice == encode(partitions->v[i].devno);
-	/* ENXIO: it is over nothing any more. */
+	/* ENXIO: the loop device has no backing device any more. */
 	return rc < 0 && errno != ENXIO ? err_sys(err, errno, "ask what %s is over", node) : 0;
 }
 
-/* *ret: is it claimed? 0 or -1. */
+/* Sets *ret to true if the loop device is claimed. Returns 0 or -1. */
 static int loop_read_claim(const char *node, bool *ret, struct err *err)
 {
 	int fd AUTO(fd) = open(node, O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC);
@@ -51,7 +54,7 @@ static int loop_read_claim(const char *node, bool *ret, struct err *err)
 	return fd < 0 && errno != EBUSY ? err_sys(err, errno, "open %s exclusively", node) : 0;
 }
 
-/* The device node of a volume is never on a file server. */
+/* Returns true if the file is on a file server, where the device node of a volume never is. */
 static bool is_on_file_server(const struct mount_table *t, const char *file)
 {
 	static const char *const remote[] = { "nfs", "cifs", "smb", "fuse", "9p", "ceph", "afs" };
@@ -61,6 +64,17 @@ static bool is_on_file_server(const struct mount_table *t, const char *file)
 		if (str_has_prefix(m->fs_type, remote[i]))
 			return true;
 	return false;
+}
+
+/*
+ * Returns true if the file is on the filesystem with this number. Uses the mount table, because
+ * only that has the number of a btrfs.
+ */
+static bool is_on_filesystem(const struct mount_table *t, const char *file, dev_t number)
+{
+	const struct mount *m = mount_containing(t, file);
+
+	return m && m->devno == number && !str_eq(m->fs_type, "devtmpfs");
 }
 
 static int scan_loop(const struct device_world *w, const struct mount_table *t, const char *name,
@@ -76,7 +90,8 @@ static int scan_loop(const struct device_world *w, const struct mount_table *t, 
 	if (file_read_line(attr, 8192, &file, err)) {
 		if (err->code != ERR_NOT_FOUND && err->sys != ENXIO && err->sys != ENODEV)
 			return -1;
-		err_clear(err); /* it is over nothing, or has gone meanwhile */
+		/* the loop device has no backing file, or was removed in the meantime */
+		err_clear(err);
 		return 0;
 	}
 	if (is_on_file_server(t, file))
@@ -87,7 +102,7 @@ static int scan_loop(const struct device_world *w, const struct mount_table *t, 
 	if (loop_match_disk(node, fd, disk, partitions, &over, err))
 		return -1;
 	close(TAKE_FD(fd));
-	if (!over)
+	if (!over && !is_on_filesystem(t, file, disk))
 		return 0;
 	if (loop_read_claim(node, &claimed, err))
 		return -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gauges of this host for /metrics. Asks the host anew each time and keeps nothing; a gauge
- * that cannot be read keeps its last value. Touches no mount but those of filesystems that the
+ * The gauges of this host for /metrics. Reads the host each time and caches nothing; a gauge whose
+ * value cannot be read keeps its last value. Only accesses mounts of filesystem types that the
  * driver mounts.
  */
 #include "node/host/count.h"
@@ -15,6 +15,7 @@
 #include "node/device/sysfs.h"
 #include "node/work/job.h"
 #include "node/host/max_volumes.h"
+#include "node/target/paths.h"
 
 static void count_limit(const struct node *n)
 {
@@ -33,8 +34,22 @@ static void count_limit(const struct node *n)
 			           LABELS(sources[i]));
 }
 
+static int64_t counted_functions(void)
+{
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < DEVICE_STATES; i++) {
+		const char *state = device_state_name((enum device_state)i);
+
+		sum += metric_value(METRIC_FUNCTIONS, LABELS("vf", state)) +
+		       metric_value(METRIC_FUNCTIONS, LABELS("slot", state));
+	}
+	return sum;
+}
+
 static void count_host_functions(const struct node *n)
 {
+	int64_t before = counted_functions();
 	struct device_states seen;
 	struct err ignored = ERR_INIT;
 
@@ -47,6 +62,7 @@ static void count_host_functions(const struct node *n)
 		metric_set(METRIC_FUNCTIONS, seen.slots[i],
 		           LABELS("slot", device_state_name((enum device_state)i)));
 	}
+	metric_add(METRIC_DPU_RESETS, before && !counted_functions(), NULL);
 }
 
 static bool is_ours(const struct node *n, const struct mountpoint *p, struct device *dev)
@@ -65,7 +81,10 @@ struct seen {
 	size_t n;
 };
 
-/* Is it seen for the first time? A volume is mounted where it is staged, and for each pod. */
+/*
+ * Returns true at the first call for this disk. A volume is mounted at its staging path and once
+ * for each pod.
+ */
 static bool is_new(struct seen *seen, dev_t disk)
 {
 	for (size_t i = 0; i < seen->n; i++)
@@ -78,7 +97,6 @@ static bool is_new(struct seen *seen, dev_t disk)
 
 void node_each_staged(struct node *n, node_staged_fn *fn, void *arg)
 {
-	char *below AUTO(free) = xasprintf("%s/", n->o.kubelet_dir);
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct seen seen = { NULL, 0 };
 	struct err ignored = ERR_INIT;
@@ -90,7 +108,7 @@ void node_each_staged(struct node *n, node_staged_fn *fn, void *arg)
 		struct device dev = { .kind = NULL };
 
 		err_clear(&ignored);
-		if (str_has_prefix(t.v[i].target, below) && mountpoint_may_be_volume(&t.v[i]) &&
+		if (mountpoint_may_be_volume(&t.v[i]) && paths_allowed(&n->o, t.v[i].target) &&
 		    !mountpoint_read(&t, t.v[i].target, &p, &ignored) &&
 		    p.kind != MOUNTPOINT_NONE && is_new(&seen, p.disk) && is_ours(n, &p, &dev))
 			fn(arg, &p, &dev);
@@ -113,7 +131,10 @@ static int64_t staged(struct node *n)
 	return count;
 }
 
-/* Of a disk that has gone, or cannot be looked at, nobody can say whose it was. */
+/*
+ * Returns true if the mount may belong to this driver. This includes a disk that was removed or
+ * cannot be read, because its owner is then unknown.
+ */
 static bool may_be_staged(const struct node *n, const struct mountpoint *p)
 {
 	struct err ignored = ERR_INIT;
@@ -126,7 +147,6 @@ static bool may_be_staged(const struct node *n, const struct mountpoint *p)
 
 bool node_may_have_staged(const struct node *n)
 {
-	char *below AUTO(free) = xasprintf("%s/", n->o.kubelet_dir);
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct err ignored = ERR_INIT;
 
@@ -136,7 +156,7 @@ bool node_may_have_staged(const struct node *n)
 		struct mountpoint p AUTO(mountpoint_clear) = MOUNTPOINT_INIT;
 
 		err_clear(&ignored);
-		if (str_has_prefix(t.v[i].target, below) && mountpoint_may_be_volume(&t.v[i]) &&
+		if (mountpoint_may_be_volume(&t.v[i]) && paths_allowed(&n->o, t.v[i].target) &&
 		    (mountpoint_read(&t, t.v[i].target, &p, &ignored) || may_be_staged(n, &p)))
 			return true;
 	}
@@ -150,8 +170,8 @@ bool node_has_functions(const struct node *n, struct str *why)
 	max_volumes_count(n, &max);
 	if (max.source == MAX_VOLUMES_GUESSED)
 		str_addf(why, "%s: %s",
-		         max.uncounted ? "they cannot be counted, and never were"
-		                       : "the DPU shows this host none, and never has",
+		         max.uncounted ? "they cannot be counted, and no earlier count exists"
+		                       : "the DPU offers this host none, and never has",
 		         max.where);
 	return max.source != MAX_VOLUMES_GUESSED;
 }
@@ -160,7 +180,7 @@ void node_count_hung(const struct node *n)
 {
 	struct strs ignored AUTO(strs_clear) = STRS_INIT;
 
-	jobs_old(n->jobs, &ignored); /* brings METRIC_JOBS_OLD up to date */
+	jobs_old(n->jobs, &ignored); /* updates METRIC_JOBS_OLD */
 	metric_set(METRIC_SYSFS_HUNG, (int64_t)sysfs_hung(device_hang_ms(&n->o.world), NULL), NULL);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts what a volume can be attached to, and remembers the count. The file is written only when
- * the number changes; a file that cannot be read, or holds no number, counts as absent, and one
- * that cannot be written costs a warning, not the registration.
+ * Counts the functions and slots for volumes, and stores the count. The file is written only when
+ * the number changes. A file that cannot be read, or has no number, is treated as absent. If it
+ * cannot be written, a warning is logged, and the registration succeeds.
  */
 #include "node/host/max_volumes.h"
 
@@ -27,7 +27,7 @@ static char *file_path(const struct node *n)
 	return xasprintf("%s/max-volumes", n->o.plugin_dir);
 }
 
-/* 0: nothing is known. */
+/* Returns the last known count; 0: unknown. */
 static int64_t last_known(const struct node *n)
 {
 	char *path AUTO(free) = file_path(n);
@@ -52,11 +52,13 @@ static void max_volumes_remember(const struct node *n, int64_t value)
 	snprintf(text, sizeof(text), "%" PRId64 "\n", value);
 	if (dir_make(n->o.plugin_dir, 0755, &err) ||
 	    file_replace(path, text, strlen(text), 0644, &err))
-		log_event(LOG_WARNING, "the number of volumes is not kept for a start without DPU",
+		log_event(LOG_WARNING,
+		          "the number of volumes is not saved for a start without a "
+		          "DPU",
 		          "error", err.msg, NULL);
 }
 
-/* What cannot be read is not there: `where` says which. */
+/* Counts the functions. Those that cannot be read are treated as absent, and `where` names them. */
 static void count_functions(const struct node *n, struct max_volumes *ret)
 {
 	struct str vfs AUTO(str_clear) = STR_INIT(500), slots AUTO(str_clear) = STR_INIT(400);
@@ -78,7 +80,7 @@ static void choose(struct max_volumes *m, enum max_volumes_source source, int64_
 	m->n = value;
 }
 
-/* From the count in ret, or without one. */
+/* Sets the number of volumes from the count in ret, or without a count. */
 static void choose_all(const struct node *n, struct max_volumes *ret)
 {
 	int64_t now = (int64_t)ret->vfs + ret->slots, before = last_known(n);
@@ -126,9 +128,9 @@ void max_volumes_count(const struct node *n, struct max_volumes *ret)
 	sysfs_hung(n->o.tuning.host_wait_ms / 2, &at);
 	list = strs_join(&at, ", ");
 	why = rc < 0 ? xstrdup(err.msg)
-	             : xasprintf("counting in %s has taken %.1f s, and goes on%s%s",
+	             : xasprintf("counting in %s has taken %.1f s and continues%s%s",
 	                         n->o.world.sysfs, detached_slot_seconds(n->counter),
-	                         at.n ? ": the kernel is at " : "", list);
+	                         at.n ? ": the kernel is in " : "", list);
 	answer_uncounted(n, why, ret);
 }
 
@@ -137,14 +139,17 @@ static const char *source_text(const struct max_volumes *m)
 	static const char *const texts[] = {
 		[MAX_VOLUMES_SET] = "--max-volumes-per-node",
 		[MAX_VOLUMES_COUNTED] = "VFs and hot-plug slots of the DPU",
-		[MAX_VOLUMES_LAST_KNOWN] = "last count on this node: the DPU offers nothing now",
+		[MAX_VOLUMES_LAST_KNOWN] = "last count on this node: the DPU currently offers no "
+					   "functions",
 		[MAX_VOLUMES_GUESSED] =
-			"a guess: the DPU offers nothing, and has not been seen before",
+			"estimate: the DPU offers no functions, and no earlier count exists",
 	};
 	static const char *const uncounted[] = {
 		[MAX_VOLUMES_SET] = "--max-volumes-per-node",
-		[MAX_VOLUMES_LAST_KNOWN] = "last count on this node: it cannot be counted now",
-		[MAX_VOLUMES_GUESSED] = "a guess: it cannot be counted now, and never was",
+		[MAX_VOLUMES_LAST_KNOWN] = "last count on this node: the functions cannot be "
+					   "counted now",
+		[MAX_VOLUMES_GUESSED] = "estimate: the functions cannot be counted now, and no "
+					"earlier count exists",
 	};
 
 	return m->uncounted ? uncounted[m->source] : texts[m->source];
@@ -159,14 +164,18 @@ static void log_max_volumes(struct node *n, const struct max_volumes *m, const c
 		return;
 	snprintf(number, sizeof(number), "%" PRId64, m->n);
 	log_event(m->source >= MAX_VOLUMES_LAST_KNOWN ? LOG_WARNING : LOG_INFO,
-	          "volumes that this node takes", "n", number, "by", source_text(m), "where",
-	          m->where, "error", *failed ? failed : NULL, NULL);
+	          m->source == MAX_VOLUMES_GUESSED
+	                  ? "no function of a DPU is known on this node; limit of volumes"
+	                  : "limit of volumes of this node",
+	          "n", number, "by", source_text(m), "where", m->where, "error",
+	          *failed ? failed : NULL, NULL);
 }
 
 /*
- * The kernel creates VFs one by one, and at the start the host is prepared while calls are served.
- * So the VFs are counted when no preparation runs, and again if one has begun during the count.
- * Nothing is counted while a preparation hangs: a part of the VFs would be a wrong answer.
+ * Counts while no preparation of the host runs, because the kernel creates VFs one by one, and at
+ * the start the host is prepared while calls are served. Counts again if a preparation has begun
+ * during the count. While a preparation hangs, nothing is counted, because a part of the VFs would
+ * be a wrong answer.
  */
 static int max_volumes_when_prepared(struct node *n, struct deadline d, struct max_volumes *ret,
                                      struct err *err)

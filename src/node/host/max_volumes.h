@@ -1,43 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many volumes this node takes (max_volumes_per_node of NodeGetInfo). Any thread.
+ * Determines the maximum number of volumes of this node (max_volumes_per_node of NodeGetInfo). Any
+ * thread.
  *
- * A node that cannot count must register all the same, because kubelet unmounts only through a
- * registered driver. So there is always an answer, and where it comes from.
+ * A node that cannot count its functions must still register, because kubelet unmounts only through
+ * a registered driver. Therefore there is always an answer, together with its source.
  */
 #pragma once
 
 #include "node/node.h"
 
-#define MAX_VOLUMES_ASSUMED 30 /* what the Go plugin says where there are no VFs */
+#define MAX_VOLUMES_ASSUMED 30 /* the number that the Go plugin reports for hosts without VFs */
 
 enum max_volumes_source {
-	MAX_VOLUMES_SET = 1,    /* by --max-volumes-per-node */
-	MAX_VOLUMES_COUNTED,    /* VFs and hot-plug slots for volumes, as they are now */
-	MAX_VOLUMES_LAST_KNOWN, /* their number is 0 or unknown now: the last count of this node */
-	MAX_VOLUMES_GUESSED,    /* none now, and none before: MAX_VOLUMES_ASSUMED */
+	MAX_VOLUMES_SET = 1,    /* set by --max-volumes-per-node */
+	MAX_VOLUMES_COUNTED,    /* the current number of VFs and hot-plug slots for volumes */
+	MAX_VOLUMES_LAST_KNOWN, /* that number is 0 or unknown: the last count of this node */
+	/* no VF or slot is present, and there is no earlier count: MAX_VOLUMES_ASSUMED */
+	MAX_VOLUMES_GUESSED,
 };
 
 struct max_volumes {
 	enum max_volumes_source source;
 	int64_t n;           /* never 0, which would mean "no limit" to the scheduler */
-	unsigned vfs, slots; /* of the DPU, for volumes, now */
-	bool seen;           /* there are such now, or were when this node last counted */
+	unsigned vfs, slots; /* the DPU's current VFs and slots for volumes */
+	bool seen;           /* the node has such VFs or slots, or had some at its last count */
 	bool uncounted;      /* sysfs hangs, or VFs are being created: vfs and slots are 0 */
-	char where[1000];    /* the places searched for those, and their content; or the error */
+	char where[1000];    /* the searched paths and what they contain; or the error */
 };
 
 /*
- * Counts on a thread, and changes nothing. A thread that has not ended after host_wait_ms is left
- * alone, and no other one is started while it hangs.
+ * Counts on another thread; changes nothing. If that thread has not finished after host_wait_ms,
+ * the call returns without its result, and no second thread is started while the first one hangs.
  */
 void max_volumes_count(const struct node *n, struct max_volumes *ret);
 /*
- * The same for NodeGetInfo. Where there are no VFs, prepares the host again first, as main() did at
- * the start: the DPU may have come up since. Keeps a new count in a small file in plugin_dir (with
- * a number that is set: only for topology.h), and logs an answer that differs from the last one.
- * Waits for a preparation as long as functions keep appearing, and host_wait_ms after the last one;
- * then the answer is uncounted. -1 DEADLINE or CANCELLED: d ended first.
+ * Like max_volumes_count(), for NodeGetInfo. If there are no VFs, first prepares the host again, as
+ * main() did at the start, because the DPU may have started since. Stores a new count in a small
+ * file in plugin_dir (if an option sets the number, only for topology.h), and logs an answer that
+ * differs from the previous one. Waits for the preparation until no function has appeared for
+ * host_wait_ms; if it is still running then, the answer has `uncounted` set. -1 DEADLINE_EXCEEDED
+ * or CANCELLED: d ended first.
  */
 int max_volumes_answer(struct node *n, struct deadline d, struct max_volumes *ret, struct err *err)
 	MUST_CHECK;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is mounted comes from mountinfo, whose it is from kubelet's directories, and whether a pod
- * lives from the control groups of all processes, whose names have the pod's UID. Nothing that is
- * mounted is touched.
+ * Reads the mounts from mountinfo, and their volumes from kubelet's directories. A pod is running
+ * if a process is in a control group whose name contains the pod's UID. Accesses no mount.
  */
 #include "node/host/pre_stop.h"
 
@@ -21,8 +20,8 @@
 
 /* A volume directory of this driver. */
 struct spot {
-	char *path, *pod, *volume; /* pod NULL: staged */
-	bool lives;                /* its pod does */
+	char *path, *pod, *volume; /* pod NULL: the volume is staged there */
+	bool lives;                /* the pod is running */
 };
 
 struct spots {
@@ -41,7 +40,7 @@ static void spots_clear(struct spots *s)
 }
 DEFINE_AUTO_VALUE(struct spots, spots_clear);
 
-/* The name of a volume, the same for all of its directories. */
+/* Returns the name of a volume, which is the same for all its directories. */
 static const char *name_of(const struct kubelet_volume_dir *p)
 {
 	return p->persistent_volume ? p->persistent_volume : p->volume_id;
@@ -58,7 +57,9 @@ static int pre_stop_find_spots(const struct pre_stop_options *o, struct spots *r
 		struct kubelet_volume_dir p AUTO(kubelet_volume_dir_clear) = { .since = -1 };
 
 		kubelet_volume_dir_read(o->kubelet_dir, o->driver, table.v[i].target, &p);
-		/* Without vol_data.json it is not known whose it is: not ours to wait for. */
+		/*
+		 * Without vol_data.json the volume's driver is unknown, so there is no wait for it.
+		 */
 		if (p.role == KUBELET_OTHER || p.foreign || !p.volume_id || p.since < 0)
 			continue;
 		ret->v[ret->n++] = (struct spot) {
@@ -70,9 +71,12 @@ static int pre_stop_find_spots(const struct pre_stop_options *o, struct spots *r
 	return 0;
 }
 
-/* ---- which pods live ---- */
+/* ---- running pods ---- */
 
-/* A process that has ended and waits for its parent stays in a group that has gone. */
+/*
+ * Returns true if a control group in the text has the UID and was not removed. A process that has
+ * ended and was not yet reaped stays in a removed group.
+ */
 static bool names_a_living_group(const char *text, const char *uid)
 {
 	for (const char *at = text; (at = strstr(at, uid)); at++) {
@@ -85,7 +89,10 @@ static bool names_a_living_group(const char *text, const char *uid)
 	return false;
 }
 
-/* kubelet writes a UID with dashes, and for systemd, where a dash is a level, with underlines. */
+/*
+ * Marks the pod of this process. kubelet writes a UID with dashes or, for systemd, whose slices use
+ * a dash as separator, with underscores.
+ */
 static void pre_stop_scan_process(struct spots *s, const char *cgroup)
 {
 	for (size_t i = 0; i < s->n; i++) {
@@ -131,7 +138,10 @@ static char *program_of(const struct pre_stop_options *o, const char *process)
 	return link_basename(path, &name, &ignored) == 0 ? name : NULL;
 }
 
-/* Is the first process that is to be seen the driver itself, so that this is its own world? */
+/*
+ * Returns true if the first visible process is the driver itself, so the driver has its own PID
+ * namespace.
+ */
 static bool is_blind(const struct pre_stop_options *o)
 {
 	char *first AUTO(free) = program_of(o, "1"), *own AUTO(free) = program_of(o, "self");
@@ -139,7 +149,7 @@ static bool is_blind(const struct pre_stop_options *o)
 	return first && own && str_eq(first, own);
 }
 
-/* ---- what is on its way out ---- */
+/* ---- volumes to wait for ---- */
 
 static bool lives_somewhere(const struct spots *s, const char *volume)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * --pre-stop, for the preStop hook of the node's pod: waits while kubelet still needs the driver to
- * take volumes down, which ended pods have left. Asks neither kubelet nor an API; a process of its
- * own beside the driver, which serves on meanwhile.
+ * unmount volumes of terminated pods. Uses neither kubelet nor an API. Runs in its own process
+ * beside the driver, which continues to serve.
  *
- * A volume is on its way out when it is published for a pod of which no process is left, or staged
- * and published for no pod. Of a pod that lives nothing is waited for: an update of the driver lets
- * pods and their mounts go on. A pod between two tries of a container that crashes lives, since its
- * sandbox does. What a pod has mounted that is just about to start is waited for, too, until it has
- * started.
+ * It waits for a volume that is published for a pod without any process, and for a volume that is
+ * staged but published for no pod. It does not wait for volumes of a running pod, because pods and
+ * their mounts stay during an update of the driver. A pod whose container crashes repeatedly counts
+ * as running, because its sandbox runs. A volume of a pod that is about to start is waited for
+ * until the pod has started.
  */
 #pragma once
 
@@ -20,13 +20,21 @@ struct pre_stop_options {
 };
 
 enum {
-	/* The processes of pods are not to be seen: the pod has no hostPID. Nothing is known. */
+	/*
+	 * The processes of pods are not visible, because the driver's pod has no hostPID. The
+	 * result is unknown.
+	 */
 	PRE_STOP_BLIND = 1,
-	PRE_STOP_LEFT = 2, /* the time is over, and `left` is still to be taken down */
+	PRE_STOP_LEFT = 2, /* the deadline has passed, and `left` lists the remaining volumes */
 };
 
-/* 0: what is on its way out has been added to `ret`, by its path; PRE_STOP_BLIND; or -1. */
+/*
+ * Scans once and adds the paths of volumes to wait for to `ret`. Returns 0, PRE_STOP_BLIND or -1.
+ */
 int pre_stop_scan(const struct pre_stop_options *o, struct strs *ret, struct err *err) MUST_CHECK;
-/* 0: nothing is on its way out (any more). */
+/*
+ * Waits. Returns 0 if there is no volume to wait for (any more), otherwise PRE_STOP_BLIND,
+ * PRE_STOP_LEFT or -1.
+ */
 int pre_stop_wait(const struct pre_stop_options *o, struct deadline d, struct strs *left,
                   struct err *err) MUST_CHECK;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes a host ready for volumes: loads the kernel modules of its devices, and makes VFs where
- * there are none.
+ * Prepares a host for volumes: loads the kernel modules of its devices, and creates missing VFs.
  *
- * Both may have been done already, at boot; then nothing is written and no process started. The
- * caller reports a failure and serves nevertheless, because the volumes of running pods must be
- * unpublished also on a host whose DPU is away.
+ * If both were done at boot, writes nothing and starts no process. After a failure, the caller
+ * reports it and serves nevertheless, because the volumes of running pods must be unpublished even
+ * on a host whose DPU is unreachable.
  */
 #include "node/host/prepare.h"
 
@@ -20,18 +19,18 @@
 
 #define MODPROBE_MS 20000
 
-/* A kernel module, and where its driver is in sysfs. */
+/* A kernel module, and the path of its driver in sysfs. */
 struct module {
 	const char *name, *driver;
-	const char *advice; /* follows modprobe's own words */
+	const char *advice; /* follows modprobe's own message */
 };
 
 static const struct module nvme = { "nvme", "bus/pci/drivers/nvme", "" };
 
-#define VIRTIOFS_ADVICE                                                                             \
-	" (a kernel that was built without CONFIG_VIRTIO_FS cannot serve virtio-fs volumes; where " \
-	"distributions pack its module apart, as Ubuntu does in linux-modules-extra, install that " \
-	"for this kernel)"
+#define VIRTIOFS_ADVICE                                                                          \
+	" (a kernel that was built without CONFIG_VIRTIO_FS cannot serve virtio-fs volumes; if " \
+	"the distribution has a separate package for its module, like linux-modules-extra of "   \
+	"Ubuntu, install that package for this kernel)"
 
 static const struct module virtiofs[] = {
 	{ "virtio_pci", "bus/pci/drivers/virtio-pci", "" },
@@ -104,7 +103,7 @@ int node_load_virtiofs(const struct node *n, struct err *err)
 	return rc ? err_recode(err, ERR_UNAVAILABLE) : 0;
 }
 
-/* Keeps what failed first, and appends the rest. */
+/* Adds an error: keeps the first one, and appends the others. */
 static int prepare_add_error(struct err *all, const struct err *failed)
 {
 	struct err first = *all;
@@ -127,7 +126,7 @@ static int prepare_host(const struct node *n, struct str *did, struct err *err)
 	if (o->load_driver && prepare_load(o->world.sysfs, &nvme, did, &failed))
 		rc = prepare_add_error(err, &failed);
 	err_clear(&failed);
-	/* Else they are loaded for the first volume that needs them. */
+	/* Otherwise the modules are loaded for the first volume that needs them. */
 	if (o->load_virtiofs && o->emulation == EMULATION_VIRTIOFS &&
 	    load_virtiofs(o->world.sysfs, did, &failed))
 		rc = prepare_add_error(err, &failed);
@@ -149,7 +148,7 @@ int node_prepare(struct node *n, struct str *did, struct err *err)
 	return prepare_host(n, did, err);
 }
 
-/* ---- beside the calls ---- */
+/* ---- in the background of calls ---- */
 
 struct preparing {
 	struct node *n;
@@ -179,8 +178,8 @@ static int prepare_report_running(const struct node *n, struct err *err)
 	sysfs_hung(n->o.tuning.host_wait_ms / 2, &at);
 	list = strs_join(&at, ", ");
 	err_clear(err);
-	err_set(err, ERR_UNAVAILABLE, "this host has been prepared for %.1f s, and it goes on%s%s",
-	        detached_slot_seconds(n->preparer), at.n ? ": the kernel is at " : "", list);
+	err_set(err, ERR_UNAVAILABLE, "preparing this host has taken %.1f s and continues%s%s",
+	        detached_slot_seconds(n->preparer), at.n ? ": the kernel is in " : "", list);
 	return NODE_PREPARES;
 }
 
@@ -199,7 +198,9 @@ int node_prepare_beside(struct node *n, bool log_error, int64_t quiet_ms, struct
 	size_t now = count_names(n), before;
 	int rc;
 
-	/* If this run ends late, the next one finds nothing to do and returns its result. */
+	/*
+	 * If this run ends late, the next one has nothing to do and returns the result of this one.
+	 */
 	do {
 		before = now;
 		rc = detached_slot_run(n->preparer, prepare_and_log, &p, sizeof(p),

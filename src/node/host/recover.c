@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tidies up after a killed driver. Kubelet repeats its call, or unpublishes and unstages, and those
- * find mounts, files and disks by themselves. An unstage cannot find a function that was bound for
- * a disk which was never mounted, because its request names no function. driver_override has an
- * effect only while a function is being bound, so clearing it does no harm to a volume in use, and
- * pci_driver.h keeps a call from binding the function at the same moment. Records of the boot
- * before say nothing any more. A look at a share (share.h) may have been under way.
+ * Cleans up after a killed driver. Kubelet repeats its call, or unpublishes and unstages, and these
+ * calls find mounts, files and disks themselves. But an unstage cannot find a function that was
+ * bound for a disk which was never mounted, because its request names no function. driver_override
+ * has an effect only while a function is being bound, so clearing it does not affect a volume in
+ * use, and pci_driver.h prevents a call from binding the function at the same time. Records of an
+ * earlier boot are no longer valid. A probe of a share (share.h) may have been in progress.
  *
- * A walk over the functions is on a thread of its own. A walk that hangs at a function is left
- * there, and another one continues after it.
+ * The functions are processed on a thread. If it hangs at a function, it is abandoned, and another
+ * thread continues after that function.
  */
 #include "node/host/recover.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/detached.h"
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "node/device/sysfs.h"
@@ -27,10 +30,13 @@
 
 struct tidying {
 	const struct node *n;
-	struct strs *unfinished; /* NULL: of unstages */
+	struct strs *unfinished; /* NULL: the records are those of unstages */
 };
 
-/* Others stay while they can match a disk; those of tools are reported. */
+/*
+ * Returns true for a record that cannot match a disk any more. Other records stay; those of tools
+ * are reported.
+ */
 static bool recover_is_outdated(void *arg, const char *name, const char *text)
 {
 	const struct tidying *t = arg;
@@ -44,6 +50,30 @@ static bool recover_is_outdated(void *arg, const char *name, const char *text)
 	return false;
 }
 
+/*
+ * Checks the driver's directory. Returns 0 even if it does not exist yet, because the first record
+ * creates it.
+ */
+static int recover_check_folder(const struct node *n, struct err *err)
+{
+	struct strs names AUTO(strs_clear) = STRS_INIT;
+	struct err failed = ERR_INIT;
+
+	if (dir_list(n->o.plugin_dir, &names, &failed)) {
+		if (failed.sys == ENOENT)
+			return 0;
+	} else if (access(n->o.plugin_dir, R_OK | W_OK | X_OK)) {
+		err_sys(&failed, errno, "write to %s", n->o.plugin_dir);
+	}
+	if (!failed.code)
+		return 0;
+	return err_set(
+		err, failed.code,
+		"state directory of the driver (--plugin-dir): %s; running formats and unstages are "
+		"recorded there, so correct its type, owner, mode or mount",
+		failed.msg);
+}
+
 int node_recover_records(const struct node *n, struct str *did, struct strs *unfinished,
                          struct err *err)
 {
@@ -51,10 +81,15 @@ int node_recover_records(const struct node *n, struct str *did, struct strs *unf
 	struct tidying t = { n, unfinished };
 	int rc = 0;
 
+	if (recover_check_folder(n, err))
+		return -1;
 	if (state_file_tidy(n, STATE_DIR_JOBS, recover_is_outdated, &t, did, &records))
 		rc = -1;
 	t.unfinished = NULL;
 	if (state_file_tidy(n, STATE_DIR_UNSTAGING, recover_is_outdated, &t, did,
+	                    records.code ? &ignored : &records))
+		rc = -1;
+	if (state_file_tidy(n, STATE_DIR_SETTINGS, recover_is_outdated, &t, did,
 	                    records.code ? &ignored : &records))
 		rc = -1;
 	if (state_file_make_spares(n, &full))
@@ -71,12 +106,12 @@ int node_recover_records(const struct node *n, struct str *did, struct strs *unf
 
 #define DID_MAX 2000
 
-/* Shared by the waiting caller and the walking thread. */
+/* Shared by the waiting caller and the thread that processes the functions. */
 struct walk {
 	struct node *n;
 	struct strs functions;
-	atomic_size_t at;      /* index of the function that is being asked */
-	atomic_bool abandoned; /* the thread ends after this function */
+	atomic_size_t at;      /* index of the function that the thread is accessing */
+	atomic_bool abandoned; /* set: the thread ends after the current function */
 };
 
 static void walk_free(void *box)
@@ -87,7 +122,7 @@ static void walk_free(void *box)
 	free(w);
 }
 
-/* Of the functions from `from` on. */
+/* Returns the data for a thread that processes the functions from index `from`. */
 static struct walk *walk_new(struct node *n, const struct strs *functions, size_t from)
 {
 	struct walk *w = xcalloc(1, sizeof(*w));
@@ -101,12 +136,12 @@ static struct walk *walk_new(struct node *n, const struct strs *functions, size_
 static void log_did(const char *did)
 {
 	if (*did)
-		log_event(LOG_INFO, "tidied up after an earlier start", "removed", did, NULL);
+		log_event(LOG_INFO, "cleaned up after an earlier start", "removed", did, NULL);
 }
 
 static void log_failure(const struct err *err)
 {
-	log_event(LOG_WARNING, "what an earlier start has left cannot be tidied up", "error",
+	log_event(LOG_WARNING, "leftovers of an earlier start cannot be cleaned up", "error",
 	          err->msg, NULL);
 }
 
@@ -121,7 +156,7 @@ static void log_hung(const char *pci)
 	log_event(LOG_WARNING,
 	          "a PCI function does not answer: its volume is UNAVAILABLE, others are served",
 	          "function", pci, "at", at, "see",
-	          "dmesg of the node, for a removal or a probe that hangs", NULL);
+	          "see dmesg of the node for a removal or probe that hangs", NULL);
 }
 
 static void recover_next(void *box)
@@ -147,7 +182,10 @@ static void recover_next(void *box)
 	atomic_fetch_sub(&w->n->walks, 1);
 }
 
-/* Walks to the end, or until a function hangs. *ret: its index, or the number of functions. */
+/*
+ * Processes the functions on a thread; waits until all are processed, or one hangs. *ret: the index
+ * of that function, or the number of functions.
+ */
 static int recover_walk(struct walk *w, size_t *ret, struct err *err)
 {
 	int64_t ms = device_hang_ms(&w->n->o.world);
@@ -208,7 +246,10 @@ static void probe_shares(void *box)
 	IGNORE_RESULT(device_shares_answer(&l->n->o.world, &l->err));
 }
 
-/* Not every kernel keeps a reader of driver_override while it removes a function. */
+/*
+ * Logs a removal that hangs. Not every kernel blocks a reader of driver_override while it removes a
+ * function.
+ */
 static void log_shares(const struct node *n)
 {
 	struct shares_probe l = { .n = n };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One bit: what was reported to kubelet. max_volumes.c counts. */
+/* Keeps one bit, the last value reported to kubelet. max_volumes.c counts. */
 #include "node/host/topology.h"
 
 #include "common/log.h"
@@ -14,8 +14,8 @@ bool node_topology_reported(struct node *n, const struct max_volumes *m)
 		return true;
 	atomic_store(&n->lacks_topology, true);
 	log_event(LOG_WARNING,
-	          "no volume can be reached from this node: its DPU offers nothing, and has not "
-	          "been seen before",
+	          "no volume can be reached from this node: its DPU offers no functions, and no "
+	          "earlier count exists",
 	          "label", n->o.topology_key, "where", m->where, NULL);
 	return false;
 }
@@ -30,7 +30,7 @@ bool node_topology_appeared(struct node *n)
 		return false;
 	atomic_store(&n->lacks_topology, false);
 	log_event(LOG_INFO,
-	          "the DPU offers functions now, so kubelet is to register this driver again",
+	          "the DPU offers functions now; asking kubelet to register this driver again",
 	          "label", n->o.topology_key, "where", m.where, NULL);
 	return true;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether this node says that volumes can be reached from it (--topology): when it has functions of
- * a DPU, or had some when it last counted. A DPU that is away for a while takes nothing back, since
- * kubelet removes no label. Any thread.
+ * Decides whether this node reports that volumes are accessible from it (--topology): the node has
+ * functions of a DPU, or had some at its last count. A DPU that is temporarily unreachable does not
+ * change the answer, because kubelet does not remove the label. Any thread.
  */
 #pragma once
 
@@ -12,13 +12,14 @@
 #include "node/node.h"
 
 /*
- * For NodeGetInfo. kubelet labels its Node at a registration alone, and asks at other times, too:
- * once the answer was no, it stays so until node_topology_appeared().
+ * Returns the answer for NodeGetInfo. kubelet labels its Node only at a registration, but calls
+ * NodeGetInfo at other times as well. Therefore, once this has returned false, it returns false
+ * until node_topology_appeared() returns true.
  */
 bool node_topology_reported(struct node *n, const struct max_volumes *m);
 /*
- * Has the node got functions since it reported to kubelet that it has none? True once: the driver
- * is to be registered again. Else it counts, and prepares the host as NodeGetInfo does, which may
- * take seconds.
+ * Returns true once if the node has got functions after it reported none to kubelet, so the driver
+ * has to be registered again. While none was reported, it counts the functions, and prepares the
+ * host as NodeGetInfo does, which may take seconds.
  */
 bool node_topology_appeared(struct node *n);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The last sample is kept as text; `lock` guards it, and is held for a copy only. A volume is named
- * by the file that kubelet keeps beside its staging path (vol_data.json), or as raw block by its
- * own name; one that neither names does not show.
+ * The last sample is stored as text. `lock` protects it, and is held only while it is copied. The
+ * volume's name is read from the file that kubelet stores beside the staging path (vol_data.json);
+ * for raw block it is the name of the block file. A volume without a name has no series.
  */
 #include "node/host/volume_metrics.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,17 +17,19 @@
 #include "common/metric.h"
 #include "node/host/count.h"
 #include "node/target/guard.h"
+#include "node/target/usage.h"
 
 #define TEXT_MAX (2 * 1024 * 1024)
 #define STAT_MAX 4096
 #define VOL_DATA_MAX 65536
 #define GLOBAL_MOUNT "/globalmount"
-#define ASK_MS 5000 /* for all filesystems of a sample; each that hangs costs guard_ms once */
+/* maximum time of a sample, in ms, for all filesystems; each that hangs takes guard_ms once */
+#define ASK_MS 5000
 #define SECTOR 512
 
 struct volume_metrics {
 	pthread_mutex_t lock;
-	char *text; /* NULL: nothing was seen yet */
+	char *text; /* NULL: no sample yet */
 };
 
 /* One sample. */
@@ -57,9 +58,9 @@ struct volume_metrics *volume_metrics_free(struct volume_metrics *v)
 	return NULL;
 }
 
-/* ---- whose it is ---- */
+/* ---- the volume of a mountpoint ---- */
 
-/* malloc'ed; NULL: unknown. */
+/* Returns the volume's name, malloc'ed; NULL: unknown. */
 static char *volume_metrics_id(const struct mountpoint *p)
 {
 	char *path AUTO(free) = NULL, *text AUTO(free) = NULL;
@@ -79,7 +80,7 @@ static char *volume_metrics_id(const struct mountpoint *p)
 	return xstrdup_or_null(json_str(tree, "volumeHandle"));
 }
 
-/* ---- its numbers ---- */
+/* ---- values of a volume ---- */
 
 static void set(struct volume_numbers *v, enum volume_metric m, int64_t value)
 {
@@ -87,24 +88,48 @@ static void set(struct volume_numbers *v, enum volume_metric m, int64_t value)
 	v->known[m] = true;
 }
 
-/* Documentation/block/stat.rst */
+/*
+ * The fields of Documentation/block/stat.rst, and the factors that convert them to the metric's
+ * unit.
+ */
+static const struct {
+	enum volume_metric metric;
+	int64_t unit;
+} stat_fields[] = {
+	[0] = { VOLUME_METRIC_READS, 1 },
+	[2] = { VOLUME_METRIC_READ_BYTES, SECTOR },
+	[3] = { VOLUME_METRIC_READ_TIME, NS_PER_MS },
+	[4] = { VOLUME_METRIC_WRITES, 1 },
+	[6] = { VOLUME_METRIC_WRITTEN_BYTES, SECTOR },
+	[7] = { VOLUME_METRIC_WRITE_TIME, NS_PER_MS },
+	[8] = { VOLUME_METRIC_IN_FLIGHT, 1 },
+	[9] = { VOLUME_METRIC_IO, NS_PER_MS },
+	[11] = { VOLUME_METRIC_DISCARDS, 1 },
+	[14] = { VOLUME_METRIC_DISCARD_TIME, NS_PER_MS },
+	[15] = { VOLUME_METRIC_FLUSHES, 1 },
+	[16] = { VOLUME_METRIC_FLUSH_TIME, NS_PER_MS },
+};
+#define STAT_FIELDS_ALWAYS 11 /* Linux 4.18 added the fields of discards, 5.5 those of flushes */
+
 static void volume_metrics_read_io(const struct node *n, const char *device,
                                    struct volume_numbers *v)
 {
 	char *path AUTO(free) = xasprintf("%s/class/block/%s/stat", n->o.world.sysfs, device);
-	char *text AUTO(free) = NULL;
+	char *text AUTO(free) = NULL, *at, *end;
+	int64_t values[ARRAY_LEN(stat_fields)];
 	struct err ignored = ERR_INIT;
-	unsigned long long f[10];
+	size_t fields = 0;
 
-	if (file_read_line(path, STAT_MAX, &text, &ignored) ||
-	    sscanf(text, "%llu %llu %llu %llu %llu %llu %llu %llu %llu %llu", &f[0], &f[1], &f[2],
-	           &f[3], &f[4], &f[5], &f[6], &f[7], &f[8], &f[9]) != 10)
+	if (file_read_line(path, STAT_MAX, &text, &ignored))
 		return;
-	set(v, VOLUME_METRIC_READS, (int64_t)f[0]);
-	set(v, VOLUME_METRIC_READ_BYTES, (int64_t)f[2] * SECTOR);
-	set(v, VOLUME_METRIC_WRITES, (int64_t)f[4]);
-	set(v, VOLUME_METRIC_WRITTEN_BYTES, (int64_t)f[6] * SECTOR);
-	set(v, VOLUME_METRIC_IO, (int64_t)f[9] * NS_PER_MS);
+	for (at = text; fields < ARRAY_LEN(values); at = end, fields++) {
+		values[fields] = strtoll(at, &end, 10);
+		if (end == at)
+			break;
+	}
+	for (size_t i = 0; fields >= STAT_FIELDS_ALWAYS && i < fields; i++)
+		if (stat_fields[i].unit)
+			set(v, stat_fields[i].metric, values[i] * stat_fields[i].unit);
 }
 
 static void sample_bytes(const struct sampling *l, const struct mountpoint *p,
@@ -112,13 +137,15 @@ static void sample_bytes(const struct sampling *l, const struct mountpoint *p,
 {
 	struct err ignored = ERR_INIT;
 	struct statvfs fs;
+	struct usage bytes;
 
 	if (deadline_passed(l->ask_until) ||
 	    guard_statvfs(l->node->guard, p->disk, p->path, &fs, &ignored))
 		return;
-	set(v, VOLUME_METRIC_SIZE, (int64_t)(fs.f_blocks * fs.f_frsize));
-	set(v, VOLUME_METRIC_USED, (int64_t)((fs.f_blocks - fs.f_bfree) * fs.f_frsize));
-	set(v, VOLUME_METRIC_AVAILABLE, (int64_t)(fs.f_bavail * fs.f_frsize));
+	bytes = usage_bytes(&fs);
+	set(v, VOLUME_METRIC_SIZE, (int64_t)bytes.total);
+	set(v, VOLUME_METRIC_USED, (int64_t)bytes.used);
+	set(v, VOLUME_METRIC_AVAILABLE, (int64_t)bytes.available);
 }
 
 static void volume_metrics_add(void *arg, const struct mountpoint *p, const struct device *dev)
@@ -151,7 +178,10 @@ static int by_volume(const void *a, const void *b)
 	              ((const struct volume_numbers *)b)->volume);
 }
 
-/* Of two with one name the first: a page with both would be refused as a whole. */
+/*
+ * If two volumes have the same name, keeps only the first, because a scraper would reject a page
+ * with both.
+ */
 static void volume_metrics_deduplicate(struct sampling *l)
 {
 	size_t kept = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * I/O and bytes of each staged volume, for /metrics (--volume-metrics): as many as are staged, and
- * none that was. What asks the host is apart from what prints.
+ * Collects I/O and usage of each staged volume for /metrics (--volume-metrics). A series ends when
+ * its volume is unstaged. Sampling the host is separate from printing.
  */
 #pragma once
 
@@ -10,11 +10,11 @@
 struct volume_metrics;
 
 struct volume_metrics *volume_metrics_new(void);
-struct volume_metrics *volume_metrics_free(struct volume_metrics *v); /* NULL is fine */
+struct volume_metrics *volume_metrics_free(struct volume_metrics *v); /* `v` may be NULL */
 /*
- * Asks the host anew: sysfs, and each filesystem through the guard. Of filesystems that hang it
- * asks no more after some seconds. One thread at a time.
+ * Samples the host: sysfs, and each filesystem through the guard. Once it has spent a few seconds
+ * on filesystems that hang, it skips the remaining ones. One thread at a time.
  */
 void volume_metrics_sample(struct volume_metrics *v, struct node *n);
-/* Adds the last sample. Any thread, never blocks. */
+/* Appends the last sample to `out`. Any thread, never blocks. */
 void volume_metrics_print(struct volume_metrics *v, struct str *out);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The blank check: reads at most 16 MiB of any device, however large. The places are listed first
- * (blank_places.h) and then read by a few threads of the call's own: most of the 1,300 reads are
- * small, and on network storage each of them waits for its own round trip. Writes nothing and
- * decides nothing.
+ * The blank check: reads at most 16 MiB of a device of any size. The ranges are selected first
+ * (blank_places.h) and then read by several threads of the call, because most of the 1,300 reads
+ * are small, and each takes a round trip on network storage. Writes nothing and decides nothing.
  */
 #include "node/mount/blank.h"
 
@@ -19,10 +18,11 @@
 #include "common/thread.h"
 #include "node/mount/blank_places.h"
 
-#define HELPERS 31       /* of a check, at most: 1,300 reads of 1 ms take 50 ms */
-#define ALL_HELPERS 1024 /* of all checks: each has a buffer of BLANK_CHUNK */
+#define HELPERS 31 /* maximum number of threads per check; 1,300 reads of 1 ms then take 50 ms */
+/* maximum number of threads of all checks; each has a buffer of BLANK_CHUNK */
+#define ALL_HELPERS 1024
 
-/* The first byte that is not zero, or n. */
+/* Returns the offset of the first non-zero byte, or n. */
 static size_t first_nonzero(const uint8_t *buf, size_t n)
 {
 	size_t i = 0;
@@ -38,18 +38,21 @@ struct scan {
 	int fd;
 	const char *name;
 	struct blank_places places;
-	atomic_size_t next; /* the first place that no reader has taken */
-	atomic_size_t zero; /* how many places were read and are zero */
-	/* The first place that is not zero or unreadable, or places.n; the rest is not read. */
+	atomic_size_t next; /* index of the first range that no reader has taken */
+	atomic_size_t zero; /* number of ranges that were read and are all zeros */
+	/*
+	 * Index of the first range that is not all zeros or cannot be read, or places.n. Later
+	 * ranges are not read.
+	 */
 	atomic_size_t decided;
-	pthread_mutex_t lock; /* guards the result of that place: */
+	pthread_mutex_t lock; /* protects the result for that range: */
 	int rc;
 	struct blank found;
 	struct err err;
 };
 
 enum { PLACE_NOT_ZERO = 1 };
-/* Reads one place. 0: all zero. PLACE_NOT_ZERO: *ret says where. */
+/* Reads one range. Returns 0 if it is all zeros, or PLACE_NOT_ZERO; *ret then has the offset. */
 static int scan_place(const struct scan *s, const struct blank_place *r, uint8_t *buf,
                       struct blank *ret, struct err *err)
 {
@@ -84,7 +87,7 @@ static void decide(struct scan *s, size_t i, int rc, const struct blank *found,
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* Takes places in order, so all places before the deciding one are read, too. */
+/* Reads ranges in order, so that all ranges before the decisive one are read as well. */
 static void *read_places(void *arg)
 {
 	struct scan *s = arg;
@@ -109,8 +112,8 @@ static void *read_places(void *arg)
 static atomic_uint helpers_left = ALL_HELPERS;
 
 /*
- * Takes a share of the remaining helpers, so that checks of devices that hang leave some to other
- * checks. The caller gives them back.
+ * Reserves some of the remaining helpers and leaves some to other checks, even if devices hang. The
+ * caller releases them.
  */
 static unsigned reserve_helpers(void)
 {
@@ -137,7 +140,7 @@ int blank_check(int fd, const char *name, uint64_t size, const char *seed, struc
 	blank_places(&s->places, size, seed);
 	s->decided = s->places.n;
 	thread_rest(); /* the reads may hang */
-	/* Without helpers the check only takes longer. */
+	/* Without helpers, the check only takes longer. */
 	most = reserve_helpers();
 	while (n < most && pthread_create(&helpers[n], NULL, read_places, s) == 0)
 		n++;
@@ -150,7 +153,10 @@ int blank_check(int fd, const char *name, uint64_t size, const char *seed, struc
 		*err = s->err;
 		return -1;
 	}
-	/* Blank means that every place was read; "nothing was found" is not enough. */
+	/*
+	 * A blank result requires that every range was read; it is not enough that no data was
+	 * found.
+	 */
 	assert(s->rc || s->zero == s->places.n);
 	*ret = s->rc == PLACE_NOT_ZERO ? s->found : (struct blank) { .is_blank = true };
 	return 0;

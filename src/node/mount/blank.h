@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is a device empty? A missing signature proves nothing: a killed mkfs, a database on the raw
- * device and an unknown filesystem show no signature either. A device is blank when the places of
- * blank_places.h are zero. They are read in that order, several at a time; with O_DIRECT the device
- * answers, not the page cache.
+ * Checks whether a device is empty. A missing signature proves nothing, because a killed mkfs, a
+ * database on the raw device and an unknown filesystem have no signature either. A device is blank
+ * if the ranges of blank_places.h are all zeros. They are read in that order, several at a time.
+ * With O_DIRECT the data come from the device, not from the page cache.
  */
 #pragma once
 
@@ -14,13 +14,14 @@
 
 struct blank {
 	bool is_blank;
-	uint64_t offset; /* if not: of the first non-zero byte in the order of the places */
-	uint8_t byte;    /* and its value */
+	/* if not blank: offset of the first non-zero byte in the order of the ranges */
+	uint64_t offset;
+	uint8_t byte; /* the value of that byte */
 };
 
 /*
- * fd: opened for reading, O_DIRECT or not; `name` is for the error; size in bytes, a multiple of
- * 512; seed: the volume's id. UNAVAILABLE: a read error or a short read.
+ * Checks the device. fd: open for reading, with or without O_DIRECT; `name` is for errors; size:
+ * bytes, a multiple of 512; seed: the volume ID. UNAVAILABLE: a read error or a short read.
  */
 int blank_check(int fd, const char *name, uint64_t size, const char *seed, struct blank *ret,
                 struct err *err) MUST_CHECK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of places. An extent of data is missed by the random places with the probability that
- * docs/formatting.md has, which test_blank_places computes from this list. One place in each part
- * finds more than as many places that are drawn from the whole device.
+ * Selects the ranges. docs/reference/formatting.md has the probability that the random ranges miss
+ * an extent of data; test_blank_places computes it from this list. One range in each part detects
+ * more than the same number of ranges chosen from the whole device.
  */
 #include "node/mount/blank_places.h"
 
@@ -18,7 +18,7 @@
 #define EVEN_SAMPLES 64
 #define RANDOM_PLACES 1000
 
-/* Adds [from, to) in pieces. */
+/* Adds the bytes [from, to), in ranges of at most BLANK_CHUNK. */
 static void add(struct blank_places *p, uint64_t from, uint64_t to)
 {
 	while (from < to) {
@@ -30,7 +30,7 @@ static void add(struct blank_places *p, uint64_t from, uint64_t to)
 	}
 }
 
-/* One place between the edges. */
+/* Adds one range between the first and the last 4 MiB. */
 static void add_sample(struct blank_places *p, uint64_t at, uint64_t size)
 {
 	uint64_t from = at / BLANK_ALIGN * BLANK_ALIGN, to = from + SAMPLE;
@@ -57,7 +57,8 @@ static void add_fixed(struct blank_places *p, uint64_t size)
 
 static void add_random(struct blank_places *p, uint64_t size, const char *seed)
 {
-	static const struct hash_key known = { 0, 0 }; /* the same in each process */
+	/* a fixed key: the same ranges in each process */
+	static const struct hash_key known = { 0, 0 };
 	struct hash_key key = { keyed_hash(&known, seed, strlen(seed)), 0 };
 	uint64_t blocks = (size - 2 * EDGE) / BLANK_ALIGN;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * e2fsck, and the few bytes of an ext superblock that say whether it is needed. The tool gets the
- * device as a descriptor that we hold open, as mkfs does (mkfs.c). No state, any thread. Does not
- * decide when a volume is checked: check.c.
+ * Runs e2fsck, and reads the few bytes of an ext superblock that determine whether it is needed.
+ * Like mkfs (mkfs.c), the tool gets the device as a descriptor that the driver holds open. No
+ * state, any thread. check.c decides when a volume is checked.
  *
  * Sources: Documentation/filesystems/ext4/super.rst, e2fsck(8).
  */
@@ -27,7 +27,7 @@ enum {
 	STATE_CLEAN = 1,
 	STATE_ERRORS = 2,
 	INCOMPAT_RECOVER = 4,
-	FSCK_REPAIRED = 1, /* exit status */
+	FSCK_REPAIRED = 1, /* bits of the exit status */
 };
 
 int ext_state_read(int fd, const char *name, struct ext_state *ret, struct err *err)
@@ -41,7 +41,9 @@ int ext_state_read(int fd, const char *name, struct ext_state *ret, struct err *
 	}
 	if (le16(sb + S_MAGIC) != MAGIC)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "%s had an ext filesystem a moment ago, and has none now", name);
+		               "%s no longer has the ext filesystem that it had at the first "
+		               "probe",
+		               name);
 	*ret = (struct ext_state) {
 		.unclean = !(le16(sb + S_STATE) & STATE_CLEAN),
 		.errors = le16(sb + S_STATE) & STATE_ERRORS,
@@ -55,7 +57,10 @@ const char *ext_state_asks(const struct ext_state *s)
 	return s->errors ? "its error flag is set" : s->unclean ? "it was not unmounted" : NULL;
 }
 
-/* The last problem that e2fsck printed, without the device in front of it; else its last line. */
+/*
+ * Returns the last problem that e2fsck printed, without the leading device name, or else its last
+ * line.
+ */
 static const char *finding(struct str *output)
 {
 	static const char before[] = SPAWN_FD_PATH ": ", summary[] = "UNEXPECTED INCONSISTENCY";
@@ -76,10 +81,24 @@ static const char *finding(struct str *output)
 	return found;
 }
 
+/*
+ * Returns the line in which e2fsck reports that it is older than the filesystem, or NULL if there
+ * is no such line. If there is one, the filesystem is not damaged, and nothing was written.
+ */
+static char *fsck_find_unsupported(const struct str *output)
+{
+	char *line = strstr(output->ptr, "unsupported feature");
+
+	if (line)
+		line[strcspn(line, "\n")] = '\0';
+	return line;
+}
+
 int fsck_run(int fd, const char *name, bool whole, struct err *err)
 {
 	struct str output AUTO(str_clear) = STR_INIT(LIMIT_SPAWN_OUTPUT);
 	struct strs argv AUTO(strs_clear) = STRS_INIT;
+	const char *line;
 	int rc;
 
 	strs_add(&argv, "e2fsck");
@@ -94,6 +113,15 @@ int fsck_run(int fd, const char *name, bool whole, struct err *err)
 	}
 	if (rc == 0 || rc == FSCK_REPAIRED)
 		return 0;
+	line = fsck_find_unsupported(&output);
+	if (line) {
+		err_set(err, ERR_PRECONDITION,
+		        "e2fsck of %s: it has %s, which this version of e2fsck does not support; "
+		        "next: check it by hand with the e2fsck of a newer e2fsprogs",
+		        name, line);
+		err->sys = EOPNOTSUPP;
+		return -1;
+	}
 	return err_set(
 		err, ERR_PRECONDITION,
 		"e2fsck -p cannot repair %s by itself (exit status %d): %s; by hand, while it "

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks an ext3 or ext4 before it is mounted, when its superblock asks for it.
+ * Checks an ext3 or ext4 before it is mounted, if its superblock requests it.
  *
- * A journal that has to be replayed is no reason: mounting replays it. Only what e2fsck calls safe
- * is repaired (-p). xfs and btrfs are never repaired by the driver: the kernel replays the log of
- * an xfs, and xfs_repair can lose files.
+ * A journal to be replayed does not require a check, because mounting replays it. e2fsck -p repairs
+ * only what it considers safe to repair. The driver never repairs xfs and btrfs: the kernel replays
+ * the log of an xfs, and xfs_repair can lose files.
  */
 #pragma once
 
@@ -12,25 +12,26 @@
 
 #include "common/err.h"
 
-/* What the superblock says. */
+/* Flags of the superblock. */
 struct ext_state {
-	bool unclean;       /* used without a journal, and not unmounted */
-	bool errors;        /* the kernel has met an error in it */
+	bool unclean;       /* mounted without a journal and not cleanly unmounted */
+	bool errors;        /* the kernel has found an error in it */
 	bool journal_dirty; /* mounting replays the journal */
 };
 
 /*
- * fd is open on an ext3 or ext4; `name` is for the error. UNAVAILABLE: it cannot be read, or has no
- * such filesystem any more.
+ * Reads the state of the ext3 or ext4 on fd; `name` is for errors. UNAVAILABLE: the superblock
+ * cannot be read, or the device no longer has such a filesystem.
  */
 int ext_state_read(int fd, const char *name, struct ext_state *ret, struct err *err) MUST_CHECK;
-/* Why it asks for a check ("its error flag is set"), or NULL. */
+/* Returns the reason for a check ("its error flag is set"), or NULL if none is needed. */
 const char *ext_state_asks(const struct ext_state *s);
 /*
- * whole: look at all of it, also when its superblock calls it clean. Runs e2fsck -p to its end, on
- * the device that fd is open on. 0: clean or repaired. FAILED_PRECONDITION: more is broken than -p
- * repairs; the text has the problem and the command for a person. INTERNAL: e2fsck could not be
- * run. UNAVAILABLE: not now. The caller has made sure that the device is neither mounted nor
- * read-only.
+ * Runs e2fsck -p to completion on the device that fd is open on. whole: checks the whole
+ * filesystem, even if its superblock is marked clean. Returns 0 if it is clean or repaired.
+ * FAILED_PRECONDITION: e2fsck -p cannot repair the damage, and the message has the problem and the
+ * command for a manual repair; or, with EOPNOTSUPP in err->sys, the filesystem has features unknown
+ * to this e2fsck. INTERNAL: e2fsck could not be run. UNAVAILABLE: e2fsck cannot run now. The caller
+ * must have verified that the device is neither mounted nor read-only.
  */
 int fsck_run(int fd, const char *name, bool whole, struct err *err) MUST_CHECK;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signatures on a device: the only user of libblkid. It is asked for all superblocks and partition
- * tables, one after the other, bad checksums included: a damaged filesystem is still somebody's
- * filesystem. Does not decide what may be overwritten.
+ * Finds the signatures on a device; the only user of libblkid. Probes for all superblocks and
+ * partition tables, one after the other. Includes those with bad checksums, because a damaged
+ * filesystem is still a filesystem. Does not decide what may be overwritten.
  *
- * libblkid also looks where files lie: RAID members, for one, have their signature at the end of
- * the device. A user who can write a file that reaches there could so make a volume look like
- * two things at once. A signature is therefore taken for what stands in a file when it lies where a
- * sound superblock (superblock.h) says that files lie. A real one of that place would have been
- * overwritten by the filesystem, or have left it no room: the array of a RAID member is smaller
- * than its device. Outside that range, beside a superblock that is not sound, or in front of it,
- * two signatures stay two.
+ * libblkid also searches areas that contain files; for example, the signature of a RAID member is
+ * at the end of the device. So a user with write access to a file there could add a second
+ * signature to a volume. Therefore a signature is treated as part of a file if it is in the range
+ * in which a sound superblock (superblock.h) places the files. The filesystem would have
+ * overwritten a real signature in that range, or would be smaller, because the array of a RAID
+ * member is smaller than its device. Outside that range, or if the superblock is not sound, the
+ * device has two signatures.
  */
 #include "node/mount/fsprobe.h"
 
@@ -26,14 +26,14 @@
 
 DEFINE_AUTO(blkid_probe, blkid_free_probe);
 
-/* More than any device has; then it is not looked at any further. */
+/* The probe stops at this number, which is more than any device has. */
 #define SIGNATURES_MAX 32
 
 struct signature {
 	char type[40]; /* "ext4", "gpt" */
 	char uuid[48];
-	bool filesystem, table; /* a table: of partitions */
-	bool placed;            /* libblkid said where: */
+	bool filesystem, table; /* table: a partition table */
+	bool placed;            /* libblkid returned the offset: */
 	uint64_t at;
 };
 
@@ -98,8 +98,9 @@ static blkid_probe new_probe(int fd, const char *name, struct err *err)
 }
 
 /*
- * All signatures. `behind`: each that is found, but for filesystems, is made unseen (in memory) and
- * its place looked at again: a prober stops at the first of several, which may hide another.
+ * Collects all signatures. A prober of libblkid stops at the first of several signatures, which may
+ * hide another. `behind`: hides each signature that it finds (in memory), except filesystems, and
+ * probes the same location again.
  */
 static int collect(int fd, const char *name, bool behind, struct signatures *ret, struct err *err)
 {
@@ -117,7 +118,7 @@ static int collect(int fd, const char *name, bool behind, struct signatures *ret
 		read_signature(p, s);
 		if (ret->n && str_eq(s->type, s[-1].type) && s->placed == s[-1].placed &&
 		    s->at == s[-1].at)
-			continue; /* it could not be hidden */
+			continue; /* libblkid could not hide it */
 		ret->n++;
 		if (behind && !s->filesystem)
 			(void)blkid_do_wipe(p, 1);
@@ -129,7 +130,7 @@ static int collect(int fd, const char *name, bool behind, struct signatures *ret
 	return 0;
 }
 
-/* Does all the rest lie where this filesystem has its files? */
+/* Returns true if all other signatures are in the range of this filesystem's files. */
 static bool holds_all_others(const struct signatures *all, const struct signature *fs,
                              const struct superblock *sb)
 {
@@ -144,7 +145,7 @@ static bool holds_all_others(const struct signatures *all, const struct signatur
 	return true;
 }
 
-/* The filesystem that the device has, as far as these signatures tell; *ret NULL: none. */
+/* Returns in *ret the device's filesystem, according to these signatures; NULL: none. */
 static int find_filesystem(int fd, const char *name, const struct signatures *all,
                            const struct signature **ret, struct superblock *sb, struct err *err)
 {
@@ -206,6 +207,8 @@ int fsprobe_fd(int fd, const char *name, struct fsprobe *ret, struct err *err)
 		copy(r.uuid, sizeof(r.uuid), fs->uuid);
 		r.size = sb.size;
 		r.block_size = sb.block_size;
+		memcpy(r.metadata_uuid, sb.metadata_uuid, sizeof(r.metadata_uuid));
+		r.devices = sb.devices;
 		r.unfinished = sb.unfinished;
 	}
 	*ret = r;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mkfs and growth: one table row per filesystem, from which the argument list is built. Tools get
- * the device as a descriptor that the driver holds open (SPAWN_FD_PATH): it is the device that was
- * checked, even if another disk has its name meanwhile. Discard is off everywhere: a blank volume
- * has nothing to discard, and on a remote disk it takes longest. Features that the running kernel
- * cannot mount are left out (mkfs_features.h). No block is larger than 4096 bytes: a kernel with
- * pages of 64 KiB (arm64) lets mkfs.btrfs 6.6 and older choose larger ones, which other nodes could
- * not mount. No state, any thread.
+ * Runs mkfs and grows filesystems, with argument lists from a table with one row per filesystem.
+ * Tools get the device as a descriptor that the driver holds open (SPAWN_FD_PATH), so they use the
+ * checked device even if another disk has got its name in the meantime. Discard is always off,
+ * because a blank volume has nothing to discard, and discard takes most of the time on a remote
+ * disk. Features that the running kernel cannot mount are disabled (mkfs_features.h). The block
+ * size is at most 4096 bytes: on a kernel with pages of 64 KiB (arm64), mkfs.btrfs 6.6 and older
+ * would choose a larger one, which other nodes could not mount. No state, any thread.
  *
- * Sources: mke2fs(8), mkfs.xfs(8), mkfs.btrfs(8), resize2fs(8), xfs_growfs(8), btrfs-filesystem(8),
- * xfs_format.h.
+ * Sources: mke2fs(8), mkfs.xfs(8), mkfs.btrfs(8), resize2fs(8), btrfs-filesystem(8), xfs_format.h.
  */
 #include "node/mount/mkfs.h"
 
@@ -26,13 +25,14 @@
 #include "common/spawn.h"
 #include "common/str.h"
 #include "node/mount/mkfs_features.h"
+#include "node/mount/xfs_grow.h"
 #include "volume/filesystem_size.h"
 
 #define BLOCK_SIZE 4096
 
 /*
- * What is smaller is left to mke2fs: it makes blocks of 1024 bytes, or as large as the device's
- * sectors.
+ * For smaller filesystems, mke2fs chooses the block size: 1024 bytes, or the device's logical block
+ * size.
  */
 static void ext_options(struct strs *argv, const struct mkfs_params *p, uint64_t size)
 {
@@ -67,12 +67,14 @@ static void no_options(struct strs *argv __attribute__((unused)),
 {
 }
 
+#define EXT_BLOCK 4096ULL /* block size that mke2fs(8) uses for a large filesystem */
+
 static const struct maker {
 	const char *fs_type;
 	const char *argv[6];
 	void (*options)(struct strs *argv, const struct mkfs_params *p, uint64_t size);
 	bool takes_params;
-	const char *grow[5]; /* %d: device, %m: where it is mounted */
+	const char *grow[5]; /* %d: device, %m: its mount point; empty: use xfs_grow() */
 } makers[] = {
 	{ "ext4",
 	  { "mkfs.ext4", "-q", "-m0", "-Enodiscard" },
@@ -84,7 +86,7 @@ static const struct maker {
 	  ext_options,
 	  true,
 	  { "resize2fs", "%d" } },
-	{ "xfs", { "mkfs.xfs", "-q", "-K" }, xfs_options, true, { "xfs_growfs", "-d", "%m" } },
+	{ "xfs", { "mkfs.xfs", "-q", "-K" }, xfs_options, true, { NULL } },
 	{ "btrfs",
 	  { "mkfs.btrfs", "-q", "-K", "-s4096" },
 	  no_options,
@@ -97,11 +99,11 @@ static const struct maker *maker_of(const char *fs_type, struct err *err)
 	for (size_t i = 0; i < ARRAY_LEN(makers); i++)
 		if (str_eq(makers[i].fs_type, fs_type))
 			return &makers[i];
-	err_set(err, ERR_INVALID, "filesystem %s is not one that this driver makes", fs_type);
+	err_set(err, ERR_INVALID, "filesystem %s is not one that this driver creates", fs_type);
 	return NULL;
 }
 
-/* Joins lists of features: of several -O the tools take the last one. */
+/* Adds a word; joins lists of features, because the tools use only the last -O. */
 static void add_word(struct strs *argv, const char *word)
 {
 	for (size_t i = 0; i < argv->n; i++) {
@@ -119,7 +121,7 @@ static void add_word(struct strs *argv, const char *word)
 static int build_argv(const struct maker *m, const struct mkfs_params *params, int fd,
                       struct strs *argv, struct err *err)
 {
-	off_t size = lseek(fd, 0, SEEK_END); /* nobody reads at this descriptor's position */
+	off_t size = lseek(fd, 0, SEEK_END); /* no other code uses this descriptor's file offset */
 	struct strs off AUTO(strs_clear) = STRS_INIT;
 	struct utsname kernel;
 
@@ -152,8 +154,18 @@ int mkfs_check(const char *fs_type, uint64_t size, const struct mkfs_params *par
 	if (!m)
 		return -1;
 	if (!m->takes_params && any_params(params))
-		return err_set(err, ERR_INVALID, "%s takes none of the mkfs keys", fs_type);
+		return err_set(err, ERR_INVALID, "%s does not support mkfs keys", fs_type);
 	least = filesystem_least_bytes(fs_type, params);
+	if (str_eq(fs_type, "ext3") &&
+	    size / (params->block_size ? (uint64_t)params->block_size : EXT_BLOCK) > UINT32_MAX)
+		return err_set(
+			err, ERR_INVALID,
+			"ext3 has at most %s with blocks of this size, the volume has %s; "
+			"next: use ext4 (csi.storage.k8s.io/fstype of the StorageClass)",
+			str_bytes(UINT32_MAX * (params->block_size ? (uint64_t)params->block_size
+		                                                   : EXT_BLOCK),
+		                  need),
+			str_bytes(size, have));
 	if (size < least)
 		return err_set(err, ERR_INVALID, "%s%s needs at least %s, the volume has %s",
 		               fs_type, any_params(params) ? " with these keys" : "",
@@ -162,13 +174,19 @@ int mkfs_check(const char *fs_type, uint64_t size, const struct mkfs_params *par
 }
 
 /*
- * The line that says why: the last one that starts with one word and a colon ("resize2fs:",
- * "ERROR:"), else the last one. (What a tool prints to stdout comes out of its buffer after what it
- * prints to stderr.)
+ * Returns the line with the reason: the last line that starts with one word and a colon
+ * ("resize2fs:", "ERROR:"), or else the last line. (A tool's stdout is buffered, so it appears
+ * after its stderr.)
  */
 static const char *reason(struct str *output)
 {
 	const char *found = NULL;
+	char *usage = strcasestr(output->ptr, "\nusage:");
+
+	if (usage) { /* the usage message follows the reason */
+		*usage = '\0';
+		output->len = (size_t)(usage - output->ptr);
+	}
 
 	for (char *line = output->ptr, *end; *line; line = end) {
 		size_t n = strcspn(line, "\n");
@@ -185,7 +203,7 @@ static const char *reason(struct str *output)
 	return found;
 }
 
-/* Runs a tool to its end. When it fails, the error has the reason that it printed. */
+/* Runs a tool to completion. If it fails, the error has the reason that it printed. */
 static int mkfs_run_tool(const struct strs *argv, int fd, struct deadline d, const char *name,
                          struct err *err)
 {
@@ -241,6 +259,8 @@ int fs_grow(const char *fs_type, const char *device, const char *mounted_at, str
 
 	if (!m)
 		return -1;
+	if (!m->grow[0])
+		return xfs_grow(device, mounted_at, err);
 	for (size_t i = 0; i < ARRAY_LEN(m->grow) && m->grow[i]; i++)
 		strs_add(&argv, str_eq(m->grow[i], "%d")   ? device
 		                : str_eq(m->grow[i], "%m") ? mounted_at

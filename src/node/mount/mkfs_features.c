@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of features that today's mkfs tools switch on by default, each with the first kernel
- * that mounts it read-write and the first tool version that knows its name. Kernels of
- * distributions backport (RHEL 9's 5.14 knows more than 5.14): to leave out a feature that they
- * know costs little, to leave in one that they do not know costs the volume. No state, any thread.
+ * The table of features that current mkfs tools enable by default, each with the first kernel that
+ * mounts it read-write and the first tool version that knows its name. Distribution kernels
+ * backport features (RHEL 9's 5.14 knows more than 5.14). Disabling a feature that such a kernel
+ * supports costs little; with a feature that the kernel does not support, the volume could not be
+ * mounted. No state, any thread.
  *
  * Sources: ext4 Documentation/filesystems/ext4, xfs(5) and mkfs.xfs(8) with xfsprogs' release
  * notes, btrfs(5) "Filesystem features", e2fsprogs' release notes.
@@ -43,7 +44,7 @@ static bool older(struct version a, struct version b)
 	return a.major < b.major || (a.major == b.major && a.minor < b.minor);
 }
 
-/* The first "number.number" of a text. */
+/* Finds the first "number.number" of a text. */
 static bool find_version(const char *text, struct version *ret)
 {
 	for (const char *at = text; *at; at++) {
@@ -76,7 +77,7 @@ static int tool_version(const char *tool, struct version *ret, struct err *err)
 	if (rc < 0)
 		return err_wrap(err, "%s -V", tool);
 	if (!find_version(output.ptr, ret))
-		return err_set(err, ERR_INTERNAL, "%s -V does not say its version: %s", tool,
+		return err_set(err, ERR_INTERNAL, "%s -V does not print its version: %s", tool,
 		               spawn_last_line(&output));
 	return 0;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mkfs may be newer than the kernel: the image brings its tools, the node its kernel, and a
- * filesystem with a feature that the kernel does not know cannot be mounted. This file knows which
- * features to leave out for which kernel.
+ * Selects the features that mkfs has to disable for the node's kernel. The image's mkfs may be
+ * newer than the kernel, which cannot mount a filesystem with a feature that it does not know.
  */
 #pragma once
 
@@ -10,10 +9,11 @@
 #include "common/str.h"
 
 /*
- * Adds to `words` the arguments that switch off what the kernel of that release ("4.18.0-553.el8")
- * does not know: "-O^orphan_file", "-mbigtime=0". `tool` refuses words that are newer than itself,
- * so it is run for its version, but only when something may have to be left out. A release without
- * a version number leaves nothing out. -1: the tool does not say its version.
+ * Adds to `words` the arguments that disable features unknown to the kernel of that release
+ * ("4.18.0-553.el8"): "-O^orphan_file", "-mbigtime=0". An mkfs rejects the name of a feature newer
+ * than itself, so `tool` is run to get its version, but only if a feature may have to be disabled.
+ * For a release without a version number, nothing is disabled. -1: the tool's version cannot be
+ * determined.
  */
 int mkfs_features_off(const char *fs_type, const char *tool, const char *release,
                       struct strs *words, struct err *err) MUST_CHECK;

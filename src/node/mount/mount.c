@@ -1,27 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changes to mounts. libmount turns option lists into mount(2)'s flags; one context per call, never
- * shared (its objects are not thread-safe). Helpers (but for shares), fstab, canonicalising and the
- * fallback to read-only of mount(8) are off. Binds, remounts and unmounts are one system call each
- * and are made directly: libmount's versions look the target up, and looking at a dead mount hangs.
- * Does not decide what may be mounted where.
+ * Changes mounts. libmount converts option lists into mount(2)'s flags. Each call has its own
+ * context, because libmount's objects are not thread-safe. Mount helpers (except for shares),
+ * fstab, path canonicalization and mount(8)'s fallback to read-only are off. Bind mounts, remounts
+ * and unmounts are one system call each, made without libmount, which would stat the target: a stat
+ * of a dead mount hangs. Does not decide which mounts are permitted.
  */
 #include "node/mount/mount.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <libmount/libmount.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
+#include "common/mem.h"
 #include "common/thread.h"
 #include "node/mount/mount_option.h"
 
 DEFINE_AUTO(struct libmnt_context *, mnt_free_context);
+
+/* ---- targets ---- */
+
+int mount_target_open(const char *path, struct mount_target *ret, struct err *err)
+{
+	char *copy AUTO(free) = xstrdup(path), *name = strrchr(copy, '/');
+	int dir AUTO(fd) = -1;
+	struct stat st;
+
+	*name++ = '\0';
+	*ret = (struct mount_target) { .path = path, .fd = -1 };
+	if (dir_open(copy, &dir, err))
+		return err_recode(err, err->sys == ENOTDIR ? ERR_PRECONDITION : ERR_UNAVAILABLE);
+	ret->fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (ret->fd < 0) {
+		err_sys(err, errno, "open the mount point %s", path);
+		return err_recode(err, ERR_UNAVAILABLE);
+	}
+	if (fstat(ret->fd, &st) == 0 && !S_ISLNK(st.st_mode))
+		return 0;
+	mount_target_clear(ret);
+	return err_set(
+		err, ERR_PRECONDITION,
+		"mount point %s: it was replaced by a symbolic link; nothing is mounted; next: "
+		"check which users can write to its parent directory",
+		path);
+}
+
+void mount_target_clear(struct mount_target *t)
+{
+	if (t->fd >= 0)
+		close(TAKE_FD(t->fd));
+}
+
+struct target_name {
+	char text[40];
+};
+
+/*
+ * Returns a path of the open target for mount(2) and umount(2). For a directory it ends in a dot,
+ * so that move_mount(2), which libmount calls since 2.39, follows the link.
+ */
+static struct target_name name_of_target(const struct mount_target *t, bool directory)
+{
+	struct target_name name;
+
+	snprintf(name.text, sizeof(name.text), "/proc/self/fd/%d%s", t->fd, directory ? "/." : "");
+	return name;
+}
+
+void mount_target_remove(const struct mount_target *t)
+{
+	struct target_name name = name_of_target(t, false);
+
+	thread_rest(); /* it may hang */
+	if (t->fd >= 0 && umount2(name.text, 0) < 0 && errno != EINVAL)
+		umount2(name.text, MNT_DETACH);
+}
 
 /* ---- changes ---- */
 
@@ -40,8 +102,9 @@ static const char *repair_command(const char *fs_type)
 }
 
 /*
- * The first option that the filesystem refuses, with the kernel's words, or "". Only the part of an
- * option that mount(2) has no flag for reaches the filesystem; context= is SELinux's.
+ * Returns the first option that the filesystem rejects, with the kernel's message, or "". Checks
+ * only the options without a flag of mount(2), because only these reach the filesystem; context= is
+ * handled by SELinux.
  */
 static void find_refused(const char *fs_type, const struct strs *options, struct str *ret)
 {
@@ -61,32 +124,44 @@ static void find_refused(const char *fs_type, const struct strs *options, struct
 }
 
 /*
- * EINVAL means a wrong option as well as a superblock that the kernel cannot use, and mount(8)'s
- * text for it begins with a bad superblock. The caller has read the superblock, so the options come
- * first here.
+ * Explains EINVAL, which means either a wrong option or a superblock that the kernel cannot use. If
+ * the kernel rejects an option on its own, that option is the reason. Otherwise the reason may be
+ * one of the user's options, which are the first `asked`; it is never one of the driver's own.
  */
 static int mount_explain_options(const char *device, const char *fs_type,
-                                 const struct strs *options, struct err *err)
+                                 const struct strs *options, size_t asked, struct err *err)
 {
+	const struct strs user = { .v = options->v, .n = asked };
 	struct str refused AUTO(str_clear) = STR_INIT(500);
-	char *list AUTO(free) = strs_join(options, ",");
+	char *list AUTO(free) = strs_join(&user, ",");
 
 	find_refused(fs_type, options, &refused);
+	if (!refused.len && !asked) {
+		err_set(err, ERR_PRECONDITION,
+		        "mount %s (%s): the kernel cannot mount it (EINVAL); next: see dmesg for "
+		        "the unsupported feature of the filesystem; a node with a newer kernel "
+		        "may mount it",
+		        device, fs_type);
+		err->sys = EINVAL;
+		return -1;
+	}
 	if (!refused.len)
-		str_addf(
-			&refused,
-			"the kernel does not take this %s with the mount options \"%s\"; dmesg says "
-			"whether an option or a feature of the filesystem is the reason",
-			fs_type, list);
+		str_addf(&refused,
+		         "the kernel rejected this %s with the mount options \"%s\"; dmesg shows "
+		         "whether an option or a feature of the filesystem is the cause",
+		         fs_type, list);
 	err_set(err, ERR_INVALID,
-	        "mount %s: %s. Options are corrected in mountOptions of the StorageClass for new "
+	        "mount %s: %s. Correct the options in mountOptions of the StorageClass for new "
 	        "volumes, and of the PersistentVolume for this one",
 	        device, refused.ptr);
 	err->sys = EINVAL;
 	return -1;
 }
 
-/* libmount knows what the errno means for this filesystem: its text is used, with our code. */
+/*
+ * Sets the error to libmount's message for the errno and this filesystem, with the driver's own
+ * code.
+ */
 static int mount_explain(struct libmnt_context *cxt, int rc, const char *device, const char *target,
                          const char *fs_type, struct err *err)
 {
@@ -94,14 +169,15 @@ static int mount_explain(struct libmnt_context *cxt, int rc, const char *device,
 	int sys = mnt_context_syscall_called(cxt) ? mnt_context_get_syscall_errno(cxt) : 0;
 
 	mnt_context_get_excode(cxt, rc, text, sizeof(text));
-	if (str_empty(text))
-		return err_sys(err, sys ? sys : EINVAL, "mount %s (%s) on %s", device, fs_type,
-		               target);
+	if (str_empty(text) || sys == ENOSPC || sys == EEXIST || sys == ENOENT)
+		return err_sys_of(err, ERR_CALL_MOUNT, sys ? sys : EINVAL, "mount %s (%s) on %s",
+		                  device, fs_type, target);
 	err_set(err, code_of_mount(sys), "mount %s (%s) on %s: %s", device, fs_type, target, text);
 	err->sys = sys;
 	if (err->code == ERR_DATA_LOSS)
 		err_wrap(err,
-		         "the filesystem is damaged; it is not repaired by itself (by hand: %s %s)",
+		         "the filesystem is damaged; it is not repaired automatically (by hand: "
+		         "%s %s)",
 		         repair_command(fs_type), device);
 	return -1;
 }
@@ -120,32 +196,35 @@ static int mount_prepare(struct libmnt_context *cxt, const char *source, const c
 	mnt_context_set_target(cxt, target);
 	mnt_context_set_fstype(cxt, fs_type);
 	if (!str_empty(list) && mnt_context_set_options(cxt, list))
-		return err_set(err, ERR_INVALID, "mount %s on %s: options %s cannot be read",
-		               source, target, list);
+		return err_set(err, ERR_INVALID, "mount %s on %s: cannot parse options %s", source,
+		               target, list);
 	return 0;
 }
 
-int mount_filesystem(const char *device, const char *target, const char *fs_type,
-                     const struct strs *options, struct err *err)
+int mount_filesystem(const char *device, const struct mount_target *target, const char *fs_type,
+                     const struct strs *options, size_t asked, struct err *err)
 {
 	struct libmnt_context *cxt AUTO(mnt_free_context) = mnt_new_context();
+	struct target_name name = name_of_target(target, true);
 	int rc;
 
 	if (!cxt)
 		abort();
-	if (mount_prepare(cxt, device, target, fs_type, options, err))
+	if (mount_prepare(cxt, device, name.text, fs_type, options, err))
 		return -1;
 	thread_rest(); /* it may hang */
 	rc = mnt_context_mount(cxt);
-	if (options->n && rc && mnt_context_syscall_called(cxt) &&
-	    mnt_context_get_syscall_errno(cxt) == EINVAL)
-		return mount_explain_options(device, fs_type, options, err);
+	if (rc && mnt_context_syscall_called(cxt) && mnt_context_get_syscall_errno(cxt) == EINVAL)
+		return mount_explain_options(device, fs_type, options, asked, err);
 	if (rc || !mnt_context_get_status(cxt))
-		return mount_explain(cxt, rc, device, target, fs_type, err);
+		return mount_explain(cxt, rc, device, target->path, fs_type, err);
 	return 0;
 }
 
-/* mount(2) has failed, or there is neither such a filesystem nor a helper. */
+/*
+ * Explains why a share was not mounted: mount(2) has failed, or neither such a filesystem nor a
+ * mount helper exists.
+ */
 static int explain_share(struct libmnt_context *cxt, int rc, const char *tag, const char *target,
                          const char *fs_type, const struct strs *options, struct err *err)
 {
@@ -159,47 +238,54 @@ static int explain_share(struct libmnt_context *cxt, int rc, const char *tag, co
 		               "option CONFIG_VIRTIO_FS and its module virtiofs",
 		               fs_type,
 		               str_eq(fs_type, "virtiofs") ? ""
-		                                           : ", and there is no helper for it");
+		                                           : ", and no mount helper for it is "
+		                                             "installed");
 	if (sys != EINVAL)
 		return mount_explain(cxt, rc, tag, target, fs_type, err);
 	find_refused(fs_type, options, &refused);
-	return refused.len ? mount_explain_options(tag, fs_type, options, err) : MOUNT_NO_TAG;
+	return refused.len ? mount_explain_options(tag, fs_type, options, options->n, err)
+	                   : MOUNT_NO_TAG;
 }
 
-int mount_share(const char *tag, const char *target, const char *fs_type,
+int mount_share(const char *tag, const struct mount_target *target, const char *fs_type,
                 const struct strs *options, struct err *err)
 {
 	struct libmnt_context *cxt AUTO(mnt_free_context) = mnt_new_context();
+	struct target_name opened = name_of_target(target, true);
+	bool helped = !str_eq(fs_type, "virtiofs");
 	const char *name, *value;
 	int rc;
 
 	if (!cxt)
 		abort();
-	if (mount_prepare(cxt, tag, target, fs_type, options, err))
+	if (mount_prepare(cxt, tag, helped ? target->path : opened.text, fs_type, options, err))
 		return -1;
 	if (mnt_fs_get_tag(mnt_context_get_fs(cxt), &name, &value) == 0)
 		return err_set(err, ERR_INVALID,
-		               "the tag %s has the form of a disk's label, by which mount(8) looks "
+		               "the tag %s has the form LABEL=..., for which mount(8) searches "
 		               "for a disk",
 		               tag);
-	mnt_context_disable_helpers(cxt, str_eq(fs_type, "virtiofs"));
+	mnt_context_disable_helpers(cxt, !helped);
 	thread_rest(); /* it may hang */
 	rc = mnt_context_mount(cxt);
 	if (mnt_context_helper_executed(cxt))
 		return mnt_context_get_helper_status(cxt) ? MOUNT_NO_TAG : 0;
 	if (rc || !mnt_context_get_status(cxt))
-		return explain_share(cxt, rc, tag, target, fs_type, options, err);
+		return explain_share(cxt, rc, tag, target->path, fs_type, options, err);
 	return 0;
 }
 
-int mount_bind(const char *source, const char *target, struct err *err)
+int mount_bind(const char *source, const struct mount_target *target, struct err *err)
 {
-	if (mount(source, target, NULL, MS_BIND, NULL) < 0)
-		return err_sys(err, errno, "bind %s to %s", source, target);
+	struct target_name name = name_of_target(target, false);
+
+	if (mount(source, name.text, NULL, MS_BIND, NULL) < 0)
+		return err_sys_of(err, ERR_CALL_MOUNT, errno, "bind %s to %s", source,
+		                  target->path);
 	return 0;
 }
 
-/* EPERM: container runtimes answer this for system calls that they do not know. */
+/* Includes EPERM, which container runtimes return for unknown system calls. */
 static bool is_unsupported(int errnum)
 {
 	return errnum == ENOSYS || errnum == EPERM;
@@ -213,7 +299,7 @@ int mount_tree_open(const char *source, bool read_only, int *ret_fd, int *ret_id
 	struct statx stx;
 
 	if (at < 0)
-		return err_sys(err, errno, "bind %s", source);
+		return err_sys_of(err, ERR_CALL_MOUNT, errno, "bind %s", source);
 	*ret_id = statx(at, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &stx) == 0 &&
 	                          (stx.stx_mask & STATX_MNT_ID)
 	                  ? (int)stx.stx_mnt_id
@@ -222,21 +308,23 @@ int mount_tree_open(const char *source, bool read_only, int *ret_fd, int *ret_id
 	if (fd < 0 && is_unsupported(errno))
 		return MOUNT_UNSUPPORTED;
 	if (fd < 0)
-		return err_sys(err, errno, "bind %s", source);
+		return err_sys_of(err, ERR_CALL_MOUNT, errno, "bind %s", source);
 	if (read_only && mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
-		return is_unsupported(errno)
-		               ? MOUNT_UNSUPPORTED
-		               : err_sys(err, errno, "make the bind of %s read-only", source);
+		return is_unsupported(errno) ? MOUNT_UNSUPPORTED
+		                             : err_sys_of(err, ERR_CALL_MOUNT, errno,
+		                                          "make the bind of %s read-only", source);
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }
 
-int mount_tree_put(int fd, const char *source, const char *target, struct err *err)
+int mount_tree_put(int fd, const char *source, const struct mount_target *target, struct err *err)
 {
-	if (move_mount(fd, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) == 0)
+	if (move_mount(fd, "", target->fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) ==
+	    0)
 		return 0;
 	return is_unsupported(errno) ? MOUNT_UNSUPPORTED
-	                             : err_sys(err, errno, "bind %s to %s", source, target);
+	                             : err_sys_of(err, ERR_CALL_MOUNT, errno, "bind %s to %s",
+	                                          source, target->path);
 }
 
 int mount_set_read_only(const char *target, struct err *err)
@@ -263,8 +351,19 @@ int mount_set_read_only(const char *target, struct err *err)
 
 int mount_remove(const char *target, bool lazy, struct err *err)
 {
+	char *dir AUTO(free) = xstrdup(target), *name = strrchr(dir, '/'), *path AUTO(free) = NULL;
+	int fd AUTO(fd) = -1;
+
+	*name++ = '\0';
+	if (dir_open(dir, &fd, err)) {
+		if (err->sys != ENOENT)
+			return err_wrap(err, "unmount %s", target);
+		err_clear(err);
+		return MOUNT_ABSENT;
+	}
+	path = xasprintf("/proc/self/fd/%d/%s", fd, name);
 	thread_rest(); /* it may hang */
-	if (umount2(target, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0)
+	if (umount2(path, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0)
 		return 0;
 	if (errno == EINVAL || errno == ENOENT)
 		return MOUNT_ABSENT;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of mount flags. Quotes are taken in *context= alone, because the kernel's parsers and
- * libmount's disagree about them: usrjquota="a,errors=panic" is one flag to the one and two to the
- * other. Does not know what is mounted: mount.c.
+ * The table of mount flags. Quotes are accepted only in *context=, because the parsers of the
+ * kernel and of libmount interpret them differently: usrjquota="a,errors=panic" is one flag for one
+ * parser and two for the other. mount.c handles the mounts.
  */
 #include "node/mount/mount_flags.h"
 
@@ -32,8 +32,8 @@ static unsigned mount_flags_filesystem(const char *fs_type)
 }
 
 /*
- * Flags that somebody may want, and why they cannot be had. A name that ends in '=' or '.' is a
- * prefix.
+ * Flags that a user may want, and the reasons why they are rejected. A name that ends in '=' or '.'
+ * is a prefix.
  */
 static const struct {
 	const char *name, *why;
@@ -57,11 +57,11 @@ static const struct {
 	{ "abort", "it makes the filesystem fail at once" },
 	{ "subvol=", "the whole of a btrfs is mounted: name a directory by subPath in the pod" },
 	{ "subvolid=", "the whole of a btrfs is mounted: name a directory by subPath in the pod" },
-	{ "user", "it says who may call mount(8), which is not used" },
-	{ "user=", "it says who may call mount(8), which is not used" },
-	{ "users", "it says who may call mount(8), which is not used" },
-	{ "owner", "it says who may call mount(8), which is not used" },
-	{ "group", "it says who may call mount(8), which is not used" },
+	{ "user", "it sets permissions for mount(8), which is not used" },
+	{ "user=", "it sets permissions for mount(8), which is not used" },
+	{ "users", "it sets permissions for mount(8), which is not used" },
+	{ "owner", "it sets permissions for mount(8), which is not used" },
+	{ "group", "it sets permissions for mount(8), which is not used" },
 	{ "helper=", "no helper programs are run" },
 	{ "uhelper=", "no helper programs are run" },
 	{ "verity.", "not supported" },
@@ -77,7 +77,7 @@ static const struct {
 	{ "runbindable", "the volume could not be published" },
 };
 
-/* As mount_flags_listed() has it. */
+/* The allow-lists, in the format of mount_flags_listed(). */
 static const struct {
 	unsigned filesystems;
 	const char *flags;
@@ -159,7 +159,7 @@ const char *mount_flags_listed(const char *fs_type)
 	return "";
 }
 
-/* The length of "context=" and its like at the start, or 0. */
+/* Returns the length of a leading "context=" or similar name, or 0. */
 static size_t context_prefix(const char *flag)
 {
 	static const char *const names[] = { "context=", "fscontext=", "defcontext=",
@@ -171,7 +171,10 @@ static size_t context_prefix(const char *flag)
 	return 0;
 }
 
-/* What no parser takes for anything but itself. Commas and quotes are the caller's. */
+/*
+ * Returns true if the text has only characters that no parser treats specially, and those in
+ * `more`. Commas and quotes are left to the caller.
+ */
 static bool is_plain(const char *text, size_t n, const char *more)
 {
 	for (size_t i = 0; i < n; i++)
@@ -196,7 +199,7 @@ static int check_characters(const char *flag, struct err *err)
 	}
 	return err_set(err, ERR_INVALID,
 	               "mount flag %s is refused: a flag has letters, digits and _-=:./+@ only; "
-	               "double quotes stand around the whole value of a context= alone",
+	               "double quotes are accepted only around the whole value of context=",
 	               flag);
 }
 
@@ -210,14 +213,15 @@ static int check_flag(const char *flag, const char *fs_type, struct err *err)
 		return err_set(err, ERR_INVALID, "mount flag \"%s\" is refused: %s", flag, why);
 	if (is_allowed(flag, mount_flags_filesystem(fs_type)))
 		return 0;
-	return err_set(err, ERR_INVALID,
-	               "mount flag \"%s\" is refused: it is none of those for %s "
-	               "(docs/parameters.md, \"Mount options\"); correct mountOptions of the "
-	               "StorageClass and of the PersistentVolume",
-	               flag, str_empty(fs_type) ? "any filesystem of this driver" : fs_type);
+	return err_set(
+		err, ERR_INVALID,
+		"mount flag \"%s\" is refused: it is not an option for %s "
+		"(docs/reference/parameters.md, \"Mount options\"); correct mountOptions in the "
+		"StorageClass and in the PersistentVolume",
+		flag, str_empty(fs_type) ? "any filesystem of this driver" : fs_type);
 }
 
-/* Where the flag that starts here ends: at a comma, but for those of a quoted context. */
+/* Returns the end of the flag that starts here: a comma, except inside a quoted context. */
 static const char *flag_end(const char *start)
 {
 	size_t from = context_prefix(start);

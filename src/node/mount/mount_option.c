@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks the kernel about one mount option by a filesystem context that never becomes a filesystem:
- * such a context takes options one by one, refuses the wrong one, and keeps a text about it
- * (fsopen(2), fsconfig(2)). Owns nothing. Does not judge options by itself.
+ * Tests one mount option in a filesystem context that is never mounted. Such a context accepts
+ * options one by one, rejects the wrong one, and has a message about it (fsopen(2), fsconfig(2)).
+ * Owns nothing. Has no rules about options itself.
  */
 #include "node/mount/mount_option.h"
 
@@ -15,7 +15,7 @@
 #include "common/cleanup.h"
 #include "common/mem.h"
 
-/* A message of a context begins with a letter for its level and a blank: "e xfs: Unknown ...". */
+/* A message of a context begins with a letter for its level and a space: "e xfs: Unknown ...". */
 #define LEVEL_LEN 2
 
 static void add_messages(int fd, struct str *why)
@@ -41,7 +41,7 @@ bool mount_option_is_refused(const char *fs_type, const char *option, struct str
 	if (value)
 		*value++ = '\0';
 	rc = fsconfig(fd, value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG, name, value, 0);
-	/* EPERM, ENOSYS: what container runtimes answer for calls that they do not know. */
+	/* Container runtimes return EPERM or ENOSYS for unknown system calls. */
 	if (rc == 0 || errno == EPERM || errno == ENOSYS)
 		return false;
 	if (why)

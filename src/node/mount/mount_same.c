@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The comparison by tables: one row per flag, with the word by which the kernel shows it and all by
- * which it is asked for. The flags of the mount point are shown all and always; those of a
- * filesystem only where they differ from its defaults. Knows nothing of how to mount.
+ * Compares flags by tables with one row per flag: the word that the kernel shows and all words that
+ * request the flag. The kernel always shows the flags of the mount point, but those of a filesystem
+ * only if they differ from its defaults. Does not mount.
  */
 #include "node/mount/mount_same.h"
 
@@ -15,7 +15,7 @@
 #include "common/cleanup.h"
 #include "common/mem.h"
 
-/* EXT4_DELAYED: delayed allocation is the default; ext3 has none, nor has a journal of data. */
+/* EXT4_DELAYED: ext4 with delayed allocation, which is its default except with data=journal. */
 enum { EXT = 1, EXT4_DELAYED = 2, XFS = 4, BTRFS = 8, SHARE = 16, ANY = EXT | XFS | BTRFS | SHARE };
 
 static unsigned filesystem_of(const char *fs_type, const struct strs *flags)
@@ -31,7 +31,7 @@ static unsigned filesystem_of(const char *fs_type, const struct strs *flags)
 
 /* ---- lists of words ---- */
 
-/* Splits options of mountinfo at their commas; those within quotes are part of a word. */
+/* Splits options of mountinfo at their commas, except those within quotes. */
 static void mount_same_split(const char *options, struct strs *ret)
 {
 	const char *start = options;
@@ -50,7 +50,7 @@ static void mount_same_split(const char *options, struct strs *ret)
 	}
 }
 
-/* Is the word one of these, which stand between spaces? */
+/* Returns true if the word is in the list, whose words are separated by spaces. */
 static bool is_one_of(const char *word, const char *list)
 {
 	size_t n = strlen(word);
@@ -67,7 +67,7 @@ static bool is_one_of(const char *word, const char *list)
 
 /* ---- switches ---- */
 
-/* The last flag that says something counts. */
+/* The request of the last matching flag. */
 enum said { SAID_NOTHING, SAID_ON, SAID_OFF };
 
 static enum said what_is_said(const struct strs *flags, const char *on, const char *off)
@@ -83,7 +83,10 @@ static enum said what_is_said(const struct strs *flags, const char *on, const ch
 	return said;
 }
 
-/* In the options of the mount point. "defaults" takes nothing back: libmount ignores it. */
+/*
+ * Flags in the options of the mount point. "defaults" does not cancel a flag, because libmount
+ * ignores it.
+ */
 static const struct {
 	const char *shown, *off;
 } point_rows[] = {
@@ -93,8 +96,9 @@ static const struct {
 };
 
 /*
- * In the options of the filesystem. What the kernel may do where nothing is said, or all the same,
- * tells nothing: a device without discard, or with rotating disks.
+ * Flags in the options of the filesystem. SETS: the kernel may show the flag without a request.
+ * DROPS: the kernel may not show a requested flag. Such a difference proves nothing; for example,
+ * the device does not support discard, or has rotating disks.
  */
 enum { SURE, SETS = 1, DROPS = 2 };
 
@@ -116,12 +120,13 @@ static const struct {
 	{ XFS, "discard", "discard", "nodiscard", DROPS },
 	{ XFS, "grpid", "grpid bsdgroups", "nogrpid sysvgroups", SURE },
 	{ XFS, "inode32", "inode32", "inode64", SURE },
-	{ XFS, "wsync", "wsync", "", SETS }, /* sync makes it so, too */
+	{ XFS, "wsync", "wsync", "", SETS }, /* sync sets this flag as well */
 	{ XFS, "largeio", "largeio", "nolargeio", SURE },
 	{ XFS, "filestreams", "filestreams", "", SURE },
 	{ XFS, "swalloc", "swalloc", "", SURE },
 	{ XFS, "noalign", "noalign", "", SURE },
-	{ BTRFS, "nodatacow", "nodatacow", "datacow", SETS | DROPS }, /* compress undoes it */
+	/* compress cancels this flag */
+	{ BTRFS, "nodatacow", "nodatacow", "datacow", SETS | DROPS },
 	{ BTRFS, "autodefrag", "autodefrag", "noautodefrag", SURE },
 	{ BTRFS, "noacl", "noacl", "acl", SURE },
 	{ BTRFS, "flushoncommit", "flushoncommit", "noflushoncommit", SURE },
@@ -135,7 +140,7 @@ static const struct {
 	{ BTRFS, "discard=async", "discard=async", "nodiscard discard=sync", SETS | DROPS },
 };
 
-/* What keeps a journal from being replayed. */
+/* Flags that prevent journal replay. */
 static const struct {
 	unsigned filesystems;
 	const char *shown, *on;
@@ -156,7 +161,8 @@ static bool switch_differs(enum said said, bool shown, unsigned kernel)
 
 static const struct {
 	unsigned filesystems;
-	const char *name, *otherwise; /* NULL: it is not known, only what is shown counts */
+	/* default value; NULL: it is unknown, so only a shown value is compared */
+	const char *name, *otherwise;
 } values[] = {
 	{ EXT, "commit=", "5" },
 	{ EXT, "data=", "ordered" },
@@ -175,7 +181,7 @@ static const struct {
 	{ ANY, "defcontext=", "" },
 };
 
-/* The value of the last flag of this name; NULL: there is none. */
+/* Returns the value of the last flag of this name, or NULL if there is no such flag. */
 static const char *value_of(const struct strs *flags, const char *name)
 {
 	for (size_t i = flags->n; i > 0; i--)
@@ -184,7 +190,7 @@ static const char *value_of(const struct strs *flags, const char *name)
 	return NULL;
 }
 
-/* "64k" as a number of bytes; false: it is none. */
+/* Converts "64k" to bytes; returns false if it is not a size. */
 static bool mount_same_size(const char *text, uint64_t *ret)
 {
 	static const char units[] = "kmg";
@@ -203,8 +209,8 @@ static bool mount_same_size(const char *text, uint64_t *ret)
 }
 
 /*
- * The user, role and type of a label; its level the kernel writes in a way of its own (c0,c1,c2 as
- * c0.c2), so it is not compared.
+ * Returns the length of a label's user, role and type. The level is not compared, because the
+ * kernel normalizes it (c0,c1,c2 as c0.c2).
  */
 static size_t label_length(const char *label)
 {
@@ -243,15 +249,18 @@ static bool value_differs(size_t row, const struct strs *flags, const struct str
 
 	if (!otherwise)
 		return asked && is && !same_value(name, asked, is);
-	/* commit=0 asks for the default. */
+	/* commit=0 requests the default. */
 	if (!asked || (str_eq(name, "commit=") && str_eq(asked, "0")))
 		asked = otherwise;
 	return !same_value(name, asked, is ? is : otherwise);
 }
 
-/* ---- all together ---- */
+/* ---- the comparison ---- */
 
-/* How access times are kept is one choice of several words; contradictions are not compared. */
+/*
+ * Compares the update of access times, which is one choice among several words. Contradictory words
+ * are not compared.
+ */
 static bool atime_differs(const struct strs *flags, const struct strs *shown)
 {
 	const char *want = "relatime";
@@ -333,7 +342,7 @@ bool mount_flags_differ(const struct mount_asked *asked, const struct mount *m, 
 
 bool ext_superblock_has_flags(int fd)
 {
-	/* EXT4_DEFM_XATTR_USER, _ACL, _JMODE_ORDERED: mke2fs's and the kernel's defaults. */
+	/* EXT4_DEFM_XATTR_USER, _ACL, _JMODE_ORDERED: the defaults of mke2fs and of the kernel. */
 	const uint32_t usual = 0x4 | 0x8 | 0x40;
 	const off_t superblock = 1024, mount_opts = 0x200, default_mount_opts = 0x100;
 	unsigned char bits[4];

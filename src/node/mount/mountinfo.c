@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads mountinfo, and answers what is mounted where from the lines alone: nothing here touches a
- * mount, which may be dead. Changes nothing. Not by libmount, which is for changes (mount.c): the
- * table is read in each call, after a change once more, and its objects cost half as much again as
- * the kernel's own work. Here a line's words stay where they were read, and the table is two
- * allocations.
+ * Reads mountinfo and evaluates only its lines; never accesses a mount, which may be dead. Changes
+ * nothing. libmount is used only for changes (mount.c), because each call reads the table, again
+ * after each change, and libmount's objects would cost half as much CPU time as the kernel's own
+ * work. Here the words of a line stay in the read buffer, and the table is two allocations.
  */
 #include "node/mount/mountinfo.h"
 
@@ -23,7 +22,7 @@
 
 /* ---- the table ---- */
 
-/* Cuts off the next word, which may be empty. NULL: the line has ended. */
+/* Cuts off the next word, which may be empty. Returns NULL at the end of the line. */
 static char *next_word(char **rest)
 {
 	return strsep(rest, " ");
@@ -41,7 +40,10 @@ static int octal(const char *p)
 	return value > 0 && value < 256 ? value : -1;
 }
 
-/* Undoes the kernel's \040 and so on, for space, tab, newline and backslash, in index. */
+/*
+ * Decodes the kernel's octal escapes (\040 and so on) of space, tab, newline and backslash in
+ * place.
+ */
 static char *unescaped(char *word)
 {
 	char *to = word ? strchr(word, '\\') : NULL;
@@ -69,7 +71,7 @@ static bool parse_number(char **rest, int *ret)
 	return true;
 }
 
-/* "259:3" */
+/* Parses a device number, "259:3". */
 static bool parse_devno(char **rest, dev_t *ret)
 {
 	char *minor_no = next_word(rest), *major_no = strsep(&minor_no, ":");
@@ -83,7 +85,7 @@ static bool parse_devno(char **rest, dev_t *ret)
 	return true;
 }
 
-/* The kernel begins both lists with "ro" or "rw". */
+/* Returns true if the options start with "ro"; the kernel starts both lists with "ro" or "rw". */
 static bool is_read_only(const char *options)
 {
 	return str_eq(options, "ro") || str_has_prefix(options, "ro,");
@@ -94,7 +96,7 @@ bool mount_is_share(const struct mount *m)
 	return str_eq(m->fs_type, "virtiofs") || str_eq(m->fs_type, "fuse.virtiofs");
 }
 
-/* Is the word one of the options, which stand between commas? */
+/* Returns true if the word is one of the options, which are separated by commas. */
 static bool has_option(const char *options, const char *word)
 {
 	size_t n = strlen(word);
@@ -116,7 +118,7 @@ bool mount_has_shut_down(const struct mount *m)
 	return has_option(m->fs_options, "shutdown");
 }
 
-/* False: it is no line of mountinfo. The strings of *m are parts of the line. */
+/* Parses a line; the strings of *m are parts of it. Returns false if the line is malformed. */
 static bool mountinfo_parse_line(char *line, struct mount *m)
 {
 	const char *word;
@@ -151,8 +153,8 @@ static size_t count_lines(const char *text)
 }
 
 /*
- * A line that cannot be understood is fatal: it could be the one that says what is mounted here.
- * So is a last line without its end.
+ * Parses the table. A malformed line, or a last line without its newline, is an error, because it
+ * could be the line of the mount in question.
  */
 static bool mountinfo_parse(char *text, size_t len, struct mount_table *t)
 {
@@ -168,7 +170,7 @@ static bool mountinfo_parse(char *text, size_t len, struct mount_table *t)
 	return true;
 }
 
-/* By target; those of one target in the kernel's order. */
+/* Orders by target; mounts of one target stay in the kernel's order. */
 static int compare_targets(const void *a, const void *b, void *arg)
 {
 	const struct mount *v = arg;
@@ -198,7 +200,10 @@ static void find_parents(struct mount_table *t)
 			bsearch(&t->v[i].parent_id, ids, t->n, sizeof(*ids), compare_ids);
 }
 
-/* A look-up for each of thousands of mounts must not be a walk through all of them. */
+/*
+ * Sorts the lines, so that looking up each of thousands of mounts does not scan the whole table
+ * each time.
+ */
 static void sort_lines(struct mount_table *t)
 {
 	find_parents(t);
@@ -219,7 +224,7 @@ int mount_table_read(const char *proc_root, struct mount_table *ret, struct err 
 	if (file_read(path, LIMIT_MOUNTINFO, &t.text, &len, err))
 		return err_recode(err, err->sys ? ERR_UNAVAILABLE : ERR_INTERNAL);
 	if (!mountinfo_parse(t.text, len, &t))
-		return err_set(err, ERR_INTERNAL, "read %s: it has a line that is no mountinfo",
+		return err_set(err, ERR_INTERNAL, "read %s: a line is not in mountinfo format",
 		               path);
 	sort_lines(&t);
 	*ret = t;
@@ -235,7 +240,9 @@ void mount_table_clear(struct mount_table *t)
 	*t = (struct mount_table)MOUNT_TABLE_INIT;
 }
 
-/* The strings of a line are in its order, and end with fs_options. */
+/*
+ * Returns a table with one mount. The strings of a line are in its order, and end with fs_options.
+ */
 static struct mount_table table_of_one(const struct mount *m)
 {
 	size_t len = (size_t)(m->fs_options - m->root) + strlen(m->fs_options) + 1;
@@ -259,9 +266,9 @@ void mount_table_keep(struct mount_table *t, const struct mount **m)
 	*m = one.v;
 }
 
-/* ---- what is where ---- */
+/* ---- look-ups ---- */
 
-/* Is `path` the directory `dir` or below it? */
+/* Returns true if `path` is the directory `dir` or below it. */
 static bool is_below(const char *path, const char *dir)
 {
 	size_t n = strlen(dir);
@@ -284,7 +291,7 @@ static const struct mount *at_index(const struct mount_table *t, size_t index)
 	return &t->v[t->order ? t->order[index] : index];
 }
 
-/* Less than, equal to or greater than 0, as strcmp() with the first `n` bytes of `path`. */
+/* Compares like strcmp(), with the first `n` bytes of `path`. */
 static int compare_start(const char *target, const char *path, size_t n)
 {
 	int rc = strncmp(target, path, n);
@@ -292,7 +299,7 @@ static int compare_start(const char *target, const char *path, size_t n)
 	return rc ? rc : target[n] != '\0';
 }
 
-/* The index of the first mount whose target is not before the first `n` bytes of `path`. */
+/* Returns the index of the first mount whose target is not before the first `n` bytes of `path`. */
 static size_t first_index(const struct mount_table *t, const char *path, size_t n)
 {
 	size_t from = 0, to = t->n;
@@ -308,7 +315,10 @@ static size_t first_index(const struct mount_table *t, const char *path, size_t 
 	return from;
 }
 
-/* A mount over the root itself is seen by nobody: resolution begins beneath it. */
+/*
+ * Returns true if path resolution enters `m`. A mount over the root itself is visible to no
+ * process, because resolution begins beneath it.
+ */
 static bool is_entered(const struct mount *from, const struct mount *m)
 {
 	if (!from)
@@ -316,7 +326,10 @@ static bool is_entered(const struct mount *from, const struct mount *m)
 	return m->parent_id == from->id && m != from && !str_eq(m->target, "/");
 }
 
-/* Of those at the first `n` bytes of `path` the last one; NULL: none is entered from `from`. */
+/*
+ * Returns the last of the mounts at the first `n` bytes of `path` that is entered from `from`, or
+ * NULL.
+ */
 static const struct mount *entered_at(const struct mount_table *t, const struct mount *from,
                                       const char *path, size_t n)
 {
@@ -334,9 +347,9 @@ static const struct mount *entered_at(const struct mount_table *t, const struct 
 }
 
 /*
- * The mount that path resolution enters next on its way from the mount `from` (NULL: from the
- * process's root) to `path`; NULL: none. Of those within `from` it meets the one nearest to the
- * root first, and never sees one that lies further down.
+ * Returns the mount that path resolution enters next between the mount `from` (NULL: the process's
+ * root) and `path`, or NULL. Of the mounts within `from`, it first enters the one nearest to the
+ * root.
  */
 static const struct mount *next_on_way(const struct mount_table *t, const struct mount *from,
                                        const char *path)
@@ -353,7 +366,10 @@ const struct mount *mount_containing(const struct mount_table *t, const char *pa
 {
 	const struct mount *in = NULL, *next;
 
-	/* As many steps as there are mounts: lines whose parents form a circle end it, too. */
+	/*
+	 * Takes at most as many steps as there are mounts, so the loop ends even if the parents
+	 * form a cycle.
+	 */
 	for (size_t i = 0; i < t->n && (next = next_on_way(t, in, path)); i++)
 		in = next;
 	return in;
@@ -385,7 +401,10 @@ const struct mount *mount_of(const struct mount_table *t, dev_t devno, const cha
 	return NULL;
 }
 
-/* A path below a mount as a path within its filesystem: two views of a mount point share it. */
+/*
+ * Converts a path below a mount to a path within its filesystem, which is the same for every mount
+ * of it.
+ */
 static char *path_in_filesystem(const struct mount *parent, const char *path)
 {
 	const char *rest = path + (str_eq(parent->target, "/") ? 0 : strlen(parent->target));
@@ -423,8 +442,7 @@ int mount_resolve_path(const char *path, char **ret, struct err *err)
 	slash = strrchr(copy_of, '/');
 	name = slash ? slash + 1 : copy_of;
 	if (str_empty(name) || str_eq(name, ".") || str_eq(name, ".."))
-		return err_set(err, ERR_INVALID, "path %s: names no file or directory of its own",
-		               path);
+		return err_set(err, ERR_INVALID, "path %s: its last component is not a name", path);
 	if (slash)
 		*slash = '\0';
 	dir = realpath(!slash ? "." : slash == copy_of ? "/" : copy_of, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Superblocks, one reader per format. Does not decide what a device holds: fsprobe.c.
+ * Reads superblocks, with one function per format. fsprobe.c decides what a device contains.
  *
  * Sources: Documentation/filesystems/ext4/super.rst, xfs_format.h (struct xfs_dsb), btrfs on-disk
  * format.
@@ -17,7 +17,9 @@
 
 #define MIB (1024ULL * 1024)
 
-/* CRC-32C of more bytes; starts with ~0, and some formats invert the result. */
+/*
+ * Continues a CRC-32C over more bytes; the first value is ~0, and some formats invert the result.
+ */
 static uint32_t crc32c(uint32_t crc, const uint8_t *p, size_t n)
 {
 	enum { BITS = 8 };
@@ -48,7 +50,8 @@ static void read_ext(const uint8_t *sb, struct superblock *ret)
 	};
 	enum { COMPAT_RESIZE_INODE = 0x10, INCOMPAT_META_BG = 0x10, INCOMPAT_64BIT = 0x80 };
 	enum { RO_COMPAT_METADATA_CSUM = 0x400, LOG_BLOCK_SIZE_MAX = 6, DESC_SIZE_32BIT = 32 };
-	enum { PER_GROUP_MIN = 256 }; /* mke2fs(8); keeps the product below in 64 bits */
+	/* minimum of mke2fs(8); keeps the product below within 64 bits */
+	enum { PER_GROUP_MIN = 256 };
 	bool wide = le32(sb + INCOMPAT) & INCOMPAT_64BIT;
 	uint32_t log = le32(sb + LOG_BLOCK_SIZE), per_group = le32(sb + BLOCKS_PER_GROUP);
 	uint64_t first = le32(sb + FIRST_DATA_BLOCK), block = 1024ULL << (log & 15);
@@ -94,8 +97,9 @@ static void read_xfs(const uint8_t *sb, struct superblock *ret)
 	if (block < 512 || block > 65536 || blocks >> 48 || sector < 512 || sector > 4096)
 		return;
 	/*
-	 * Four sectors, in whole blocks, and the roots of the first three trees. md 1.2 and bcache
-	 * have their signatures at 4 KiB and leave the superblock of an older xfs alone.
+	 * Before the files are four sectors, rounded up to whole blocks, and the roots of the first
+	 * three trees. md 1.2 and bcache have their signatures at 4 KiB and do not overwrite the
+	 * superblock of an older xfs.
 	 */
 	ret->files_from = ((uint64_t)AG_HEADERS * sector + block - 1) / block * block + 3 * block;
 	if (ret->files_from < 8192)
@@ -106,14 +110,21 @@ static void read_xfs(const uint8_t *sb, struct superblock *ret)
 
 static void read_btrfs(const uint8_t *sb, struct superblock *ret)
 {
-	enum { AFTER_CHECKSUM = 0x20, TOTAL_BYTES = 0x70, DEVICES = 0x88, SECTOR_SIZE = 0x90 };
-	enum { CHECKSUM_TYPE = 0xc4, CRC32C = 0, SIZE = 4096 };
+	enum { AFTER_CHECKSUM = 0x20, FSID = 0x20, TOTAL_BYTES = 0x70, DEVICES = 0x88 };
+	enum { SECTOR_SIZE = 0x90, INCOMPAT = 0xbc, METADATA_UUID = 0x23b };
+	enum { CHECKSUM_TYPE = 0xc4, CRC32C = 0, SIZE = 4096, HAS_METADATA_UUID = 1 << 10 };
+	bool apart = le64(sb + INCOMPAT) & HAS_METADATA_UUID;
 
 	ret->size = le64(sb + TOTAL_BYTES);
 	ret->block_size = le32(sb + SECTOR_SIZE);
-	/* The first MiB of a device is reserved. Of several devices this one's part is unknown. */
+	ret->devices = le64(sb + DEVICES);
+	memcpy(ret->metadata_uuid, sb + (apart ? METADATA_UUID : FSID), sizeof(ret->metadata_uuid));
+	/*
+	 * The first MiB of a device is reserved. If there are several devices, the size of this
+	 * device's part is unknown.
+	 */
 	ret->files_from = MIB;
-	ret->sound = le16(sb + CHECKSUM_TYPE) == CRC32C && le64(sb + DEVICES) == 1 &&
+	ret->sound = le16(sb + CHECKSUM_TYPE) == CRC32C && ret->devices == 1 &&
 	             ~crc32c(~0U, sb + AFTER_CHECKSUM, SIZE - AFTER_CHECKSUM) == le32(sb);
 }
 

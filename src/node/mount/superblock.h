@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the superblock of an ext, xfs or btrfs says, which libblkid does not. No state, any thread.
+ * Reads fields of ext, xfs and btrfs superblocks that libblkid does not return. No state, any
+ * thread.
  */
 #pragma once
 
@@ -10,26 +11,33 @@
 #include "common/err.h"
 
 struct superblock {
-	uint64_t size; /* of the filesystem, in bytes */
-	/* What the kernel's pages are compared with; btrfs calls it a sector. */
+	uint64_t size; /* size of the filesystem, in bytes */
+	/* In bytes; to be compared with the kernel's page size. btrfs calls it the sector size. */
 	uint64_t block_size;
 	/*
-	 * Up to here nothing but the filesystem's own structures can be; files may lie from here to
-	 * `size`.
+	 * Files are between this offset and `size`; below it are only structures of the filesystem
+	 * itself.
 	 */
 	uint64_t files_from;
-	bool unfinished; /* xfs: mkfs was interrupted (superblock "in progress") */
 	/*
-	 * Its numbers make sense, and its checksum is right: that of btrfs and xfs version 5, and
-	 * of ext with metadata_csum. Older formats have none.
+	 * btrfs: the UUID in its metadata. The superblock's "fsid" differs from it after `btrfstune
+	 * -m`, and in the kernel (6.7) while a copy of the filesystem is mounted.
+	 */
+	uint8_t metadata_uuid[16];
+	uint64_t devices; /* btrfs: number of devices of the filesystem */
+	bool unfinished;  /* xfs: mkfs was interrupted (superblock "in progress") */
+	/*
+	 * The numbers in the superblock are plausible, and its checksum is valid if it has one:
+	 * btrfs, xfs version 5 and ext with metadata_csum do, older formats do not.
 	 */
 	bool sound;
 };
 
 enum { SUPERBLOCK_UNKNOWN = 1 };
 /*
- * fd is open on a filesystem of that type; `name` is for the error. SUPERBLOCK_UNKNOWN: not a type
- * that this file knows. UNAVAILABLE: it cannot be read.
+ * Reads the superblock of the filesystem on fd, of type `fs_type`; `name` is for errors. Returns
+ * SUPERBLOCK_UNKNOWN if this file does not know the type. UNAVAILABLE: the superblock cannot be
+ * read.
  */
 int superblock_read(int fd, const char *name, const char *fs_type, struct superblock *ret,
                     struct err *err) MUST_CHECK;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Staging a share. mount(2) knows a share by its tag alone, so it is proven first that the tag is
- * the one of the volume's function: the kernel or the function shows it (device.h), or the tag
- * could not be mounted before the function had its driver, or the driver holds no other device.
- * Then it is mounted once, and verified: mountinfo must show it as it was wanted, and its server
- * must answer. A share is never formatted, checked or grown.
+ * Stages a share. mount(2) identifies a share only by its tag, so the tag is first proven to be
+ * that of the volume's function: the kernel or the function shows it (device.h), or the tag could
+ * not be mounted before the function was bound to its driver, or no other device is bound to that
+ * driver. Then the share is mounted once and verified: mountinfo must show the requested mount, and
+ * the share's server must answer. A share is never formatted, checked or grown.
  */
 #include "node/share/stage_share.h"
 
@@ -26,24 +26,28 @@ static const char *tag_of(const struct staging *s)
 	return s->r->want.tag;
 }
 
-/* ---- whose tag is it ---- */
+/* ---- proof of the tag ---- */
 
 static int refuse_foreign_tag(const struct staging *s, const char *why, struct err *err)
 {
 	return err_set(err, ERR_PRECONDITION,
-	               "the virtio-fs tag %s can be mounted although the volume's device is not "
-	               "there (%s), so another device of this host has it; nothing is mounted",
+	               "the virtio-fs tag %s can be mounted although the volume's device is "
+	               "missing (%s), so another device of this host has the tag; nothing is "
+	               "mounted",
 	               tag_of(s), why);
 }
 
-/* The device was present before this call, so its tag was not probed without it. Returns 0. */
+/*
+ * Records that the device was present before this call, so its tag was not probed while the device
+ * was absent. Returns 0.
+ */
 static int mark_present(struct staging *s)
 {
 	s->was_present = !s->dev.tag_proven;
 	return 0;
 }
 
-/* The device may have appeared between its probe and the mount of its tag. */
+/* Waits for the device, which may have appeared between its probe and the mount of its tag. */
 static int await_device(struct staging *s, struct deadline d, struct err *err)
 {
 	struct deadline end = deadline_clamp(d, s->node->o.tuning.settle_ms);
@@ -84,12 +88,11 @@ static int check_tag(const struct staging *s, struct err *err)
 		return 0;
 	return err_set(
 		err, ERR_PRECONDITION,
-		"it is not certain that the virtio-fs tag %s is the one of PCI function %s: "
-		"this kernel shows no tags (those from 6.9 on do, in /sys/fs/virtiofs), the "
-		"function's own configuration cannot be read (does the kernel's lockdown "
-		"forbid it?), and it had its driver before, as other virtio-fs devices have; "
-		"unbind it (echo %s > /sys/bus/pci/drivers/virtio-pci/unbind), then it is "
-		"tried again",
+		"could not verify that the virtio-fs tag %s belongs to PCI function %s: this "
+		"kernel shows no tags (6.9 and later do, in /sys/fs/virtiofs), the function's "
+		"own configuration cannot be read (kernel lockdown may forbid it), and its "
+		"driver was already bound, like those of other virtio-fs devices; unbind it "
+		"(echo %s > /sys/bus/pci/drivers/virtio-pci/unbind), and the stage is retried",
 		tag_of(s), s->dev.pci, s->dev.pci);
 }
 
@@ -97,19 +100,22 @@ static int check_tag(const struct staging *s, struct err *err)
 
 static int mount_tag(struct staging *s, const struct strs *options, struct err *err)
 {
-	int rc = mount_share(tag_of(s), s->path, s->node->o.virtiofs_type, options, err);
+	int rc = mount_share(tag_of(s), &s->target, s->node->o.virtiofs_type, options, err);
 
 	if (rc == MOUNT_NO_TAG)
 		return err_set(
 			err, ERR_UNAVAILABLE,
-			"the tag %s of PCI function %s cannot be mounted as %s: the kernel "
-			"knows no such tag (any more), see dmesg; or the helper of that type "
-			"has refused it, see the driver's stderr",
+			"the tag %s of PCI function %s cannot be mounted as %s: the kernel has "
+			"no such tag, see dmesg; or the helper of that type refused it, see the "
+			"driver's stderr",
 			tag_of(s), s->dev.pci, s->node->o.virtiofs_type);
 	return rc;
 }
 
-/* While somebody holds the share by an earlier mount, it keeps the flags of that one. */
+/*
+ * Checks the flags of the mount. If an earlier mount holds the share, the flags of that mount stay
+ * in effect.
+ */
 static int stage_share_check_flags(const struct staging *s, const struct mount *m, struct err *err)
 {
 	const struct mount_asked asked = { .flags = &s->flags };
@@ -119,21 +125,20 @@ static int stage_share_check_flags(const struct staging *s, const struct mount *
 		return 0;
 	return err_set(
 		err, ERR_UNAVAILABLE,
-		"the share %s was mounted with other flags than were asked for (%s differs): "
-		"somebody still holds it by an earlier mount, whose flags it keeps; end who "
-		"holds it (grep -l ' %u:%u ' /proc/*/mountinfo), or wait until they have "
-		"ended",
+		"the share %s was mounted with flags other than requested (%s differs): an "
+		"earlier mount, whose flags the share keeps, is still in use; end the processes "
+		"that use it (grep -l ' %u:%u ' /proc/*/mountinfo), or wait for them to ended",
 		tag_of(s), what, major(m->devno), minor(m->devno));
 }
 
-/* `staged`: an earlier call has mounted it. */
+/* Checks that no other volume uses the share. `staged`: an earlier call has mounted it. */
 static int check_claim(const struct staging *s, const struct mount_table *t, dev_t share,
                        bool staged, struct err *err)
 {
 	const struct claim claim = {
 		.node = s->node,
 		.volume_id = s->r->volume_id,
-		.path = s->asked,
+		.path = s->path,
 		.share = share,
 		.staged = staged,
 	};
@@ -141,7 +146,7 @@ static int check_claim(const struct staging *s, const struct mount_table *t, dev
 	return claim_check(&claim, t, err);
 }
 
-/* After mount(2): is it this tag that is mounted there, and as it was wanted? */
+/* After mount(2), verifies that this tag is mounted there as requested. */
 static int stage_share_check_result(const struct staging *s, const struct strs *options,
                                     struct err *err)
 {
@@ -154,16 +159,19 @@ static int stage_share_check_result(const struct staging *s, const struct strs *
 		return -1;
 	if (p.kind != MOUNTPOINT_SHARE || !str_eq(p.m->source, tag_of(s)))
 		return err_set(err, ERR_UNAVAILABLE,
-		               "the tag %s was mounted on %s, but %s (%s) is there", tag_of(s),
-		               s->path, p.m ? p.m->fs_type : "nothing", p.m ? p.m->source : "");
-	/* First: another volume's mount decides what this one looks like. */
+		               "the tag %s was mounted on %s, but the path shows %s (%s)",
+		               tag_of(s), s->path, p.m ? p.m->fs_type : "nothing",
+		               p.m ? p.m->source : "");
+	/*
+	 * Checked first, because a mount of another volume determines the properties of this one.
+	 */
 	if (check_claim(s, &t, p.disk, false, err))
 		return -1;
 	if (p.m->read_only != s->read_only)
 		return err_set(
 			err, ERR_UNAVAILABLE,
-			"the tag %s is mounted on %s read-%s, not read-%s: somebody holds it by "
-			"an earlier mount",
+			"the tag %s is mounted on %s read-%s, not read-%s: an earlier mount of "
+			"it is still in use",
 			tag_of(s), s->path, p.m->read_only ? "only" : "write",
 			s->read_only ? "only" : "write");
 	if (staged_check_context(options, p.m, err) || stage_share_check_flags(s, p.m, err))
@@ -172,8 +180,7 @@ static int stage_share_check_result(const struct staging *s, const struct strs *
 	if (rc == SHARE_DEAD)
 		return err_set(
 			err, ERR_UNAVAILABLE,
-			"the tag %s was mounted on %s, but its device, or the server behind it, "
-			"has gone",
+			"the tag %s was mounted on %s, but its device or server no longer exists",
 			tag_of(s), s->path);
 	return rc;
 }
@@ -184,7 +191,8 @@ static int mount_and_verify(struct staging *s, struct err *err)
 
 	for (size_t i = 0; i < s->flags.n; i++)
 		strs_add(&options, s->flags.v[i]);
-	if (s->read_only) /* again, behind an "rw" of the flags: the last one counts */
+	/* repeated, because the last option takes effect and the flags may have "rw" */
+	if (s->read_only)
 		strs_add(&options, "ro");
 	if (staging_make_point(s, err) || mount_tag(s, &options, err))
 		return -1;
@@ -192,11 +200,11 @@ static int mount_and_verify(struct staging *s, struct err *err)
 	kill_point("stage: share mounted");
 	if (stage_share_check_result(s, &options, err))
 		return -1;
-	kill_point("stage: share looked at");
+	kill_point("stage: share verified");
 	return 0;
 }
 
-/* ---- what is staged already ---- */
+/* ---- a share that is already staged ---- */
 
 static int refuse_foreign_share(const struct staged_want *w, const struct mountpoint *p,
                                 struct err *err)
@@ -208,8 +216,8 @@ static int refuse_foreign_share(const struct staged_want *w, const struct mountp
 }
 
 /*
- * A device may have gone and another one have taken its tag, while a mount of the first is still
- * there.
+ * Checks that the mount is of the volume's device. The device may have been removed and its tag
+ * taken over by another device, while a mount of the first still exists.
  */
 static int staged_share_check_same(const struct staged_want *w, const struct mountpoint *p,
                                    struct err *err)
@@ -222,8 +230,8 @@ static int staged_share_check_same(const struct staged_want *w, const struct mou
 	if (rc == SHARE_NO_TAG)
 		return err_set(
 			err, ERR_UNAVAILABLE,
-			"%s shows the virtio-fs tag %s, but no device of this host has it any "
-			"more",
+			"%s shows the virtio-fs tag %s, but no device of this host has the tag "
+			"any more",
 			p->path, w->r->want.tag);
 	if (now == p->disk)
 		return 0;
@@ -234,7 +242,10 @@ static int staged_share_check_same(const struct staged_want *w, const struct mou
 	               minor(now));
 }
 
-/* A share is mounted there. 0: as wanted; MOUNTPOINT_DISK_GONE: its device has gone. */
+/*
+ * Checks a mounted share. Returns 0 if it is mounted as requested, or MOUNTPOINT_DISK_GONE if its
+ * device was removed.
+ */
 static int staged_share_check_mounted(const struct staged_want *w, const struct mountpoint *p,
                                       struct err *err)
 {
@@ -244,7 +255,7 @@ static int staged_share_check_mounted(const struct staged_want *w, const struct 
 	if (rc == SHARE_DEAD)
 		return MOUNTPOINT_DISK_GONE;
 	if (rc)
-		return err_wrap(err, "volume is staged, but its share cannot be looked at");
+		return err_wrap(err, "volume is staged, but its share cannot be checked");
 	if (!str_eq(p->m->source, w->r->want.tag))
 		return refuse_foreign_share(w, p, err);
 	if (staged_check_read_only(w, p, err) || staged_check_context(w->flags, p->m, err) ||
@@ -265,9 +276,10 @@ static int staged_share_check_disk(const struct staged_want *w, const struct mou
 }
 
 /*
- * 0: the volume is staged as wanted. STAGED_ABSENT: nothing is there; a mount whose device has gone
- * was taken away. -1: FAILED_PRECONDITION something else is there; ALREADY_EXISTS the share is
- * staged in another way; UNAVAILABLE it may be staged, but that cannot be looked at now.
+ * Returns 0 if the volume is staged as requested. Returns STAGED_ABSENT if nothing is mounted (any
+ * more: a stale mount of a removed device has been unmounted). -1 FAILED_PRECONDITION: the path has
+ * a different mount; ALREADY_EXISTS: the share is staged with different options; UNAVAILABLE: the
+ * share may be staged, but cannot be checked now.
  */
 static int staged_share_check(const struct staged_want *w, struct err *err)
 {
@@ -295,7 +307,10 @@ static int staged_share_check(const struct staged_want *w, struct err *err)
 	return mountpoint_unmount(&p, w->node->o.proc_root, true, err) ? -1 : STAGED_ABSENT;
 }
 
-/* Is it staged already, and nowhere else? Else STAGED_ABSENT. */
+/*
+ * Checks whether the share is already staged, and not mounted elsewhere. Returns STAGED_ABSENT if
+ * it is not staged.
+ */
 static int stage_share_check(const struct staging *s, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
@@ -315,7 +330,7 @@ static int stage_share_check(const struct staging *s, struct err *err)
 	rc = staged_share_check(&want, err);
 	if (rc)
 		return rc;
-	if (mountpoint_read(&t, s->asked, &p, err))
+	if (mountpoint_read(&t, s->path, &p, err))
 		return -1;
 	return check_claim(s, &t, p.disk, true, err);
 }
@@ -324,7 +339,10 @@ int stage_share(struct staging *s, struct err *err)
 {
 	int rc = stage_share_check(s, err);
 
-	/* What is staged was proven when it was staged: its superblock is the device's. */
+	/*
+	 * The tag of a staged share was proven when it was staged, so the superblock is the
+	 * device's.
+	 */
 	if (rc != STAGED_ABSENT)
 		return rc;
 	if (staging_check_gate(s, err))

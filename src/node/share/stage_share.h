@@ -6,15 +6,15 @@
 #include "node/staged/staging.h"
 
 /*
- * Before device_wait(), which may give the function its driver: loads the kernel's modules where
- * they are missing, and looks whether the tag is somebody else's. UNAVAILABLE: the kernel has no
- * such module. FAILED_PRECONDITION: the tag can be mounted although the volume's device is not
- * there yet, so it is another device's.
+ * To be called before device_wait(), which may bind the function to its driver. Loads missing
+ * kernel modules, and checks whether another device has the tag. UNAVAILABLE: the kernel has no
+ * such module. FAILED_PRECONDITION: the tag can already be mounted although the volume's device is
+ * not present yet, so the tag belongs to another device.
  */
 int stage_share_prepare(struct staging *s, struct deadline d, struct err *err) MUST_CHECK;
 /*
- * s->dev is the device, which device_wait() has just found. 0: its share is at the staging path as
- * wanted, and s->mounted says whether it was not before. When it fails, what was done is undone;
- * what device_wait() has changed is the caller's to undo.
+ * Stages the share of s->dev, the device that device_wait() has just returned. Returns 0 if the
+ * share is at the staging path as requested; s->mounted is true if this call has mounted it. On
+ * failure, this function undoes its own changes, and the caller undoes those of device_wait().
  */
 int stage_share(struct staging *s, struct err *err) MUST_CHECK;

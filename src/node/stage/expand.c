@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Grows a volume's filesystem to the size that its device already has. A device that has not grown
- * is OUT_OF_RANGE. Raw block has nothing to grow here, and a share is as large as its server says.
- * Never shrinks; a repeated expansion changes nothing.
+ * Grows a volume's filesystem to the size that its device already has. OUT_OF_RANGE: the device has
+ * not grown. For raw block there is no filesystem to grow, and the size of a share is determined by
+ * its server. Never shrinks a filesystem; a repeated expansion changes nothing.
  */
 #include "node/stage/expand.h"
 
@@ -18,11 +18,11 @@ static int check_range(const struct expand_request *r, const struct device *dev,
 
 	if (r->required > dev->size)
 		return err_set(err, ERR_RANGE,
-		               "%s asked for, but its device %s has %s: "
-		               "the backend has not grown it",
+		               "%s requested, but its device %s has %s: the backend has not "
+		               "grown it",
 		               str_bytes(r->required, want), dev->path, str_bytes(dev->size, have));
 	if (r->limit && dev->size > r->limit)
-		return err_set(err, ERR_RANGE, "at most %s asked for, but its device %s has %s",
+		return err_set(err, ERR_RANGE, "at most %s requested, but its device %s has %s",
 		               str_bytes(r->limit, want), dev->path, str_bytes(dev->size, have));
 	return 0;
 }
@@ -33,15 +33,15 @@ static int check_type(const struct expand_request *r, const struct located *l, s
 
 	if (!r->cap || (r->cap->type == ACCESS_BLOCK) == block)
 		return 0;
-	return err_set(err, ERR_INVALID, "VolumeCapability says %s, but %s shows %s",
+	return err_set(err, ERR_INVALID, "VolumeCapability is for %s, but %s shows %s",
 	               access_type_name(r->cap->type), l->mountpoint.path,
 	               block ? "raw block" : "a filesystem");
 }
 
 /*
  * Returns a read-write mount of the filesystem, which the tools need to grow it, or NULL. A mount
- * whose filesystem the kernel made read-only counts: no later stage would grow it, so the call must
- * report the fault.
+ * whose filesystem the kernel has made read-only is returned as well: no later stage would grow it,
+ * so the call must report the fault.
  */
 static const struct mount *find_writable_mount(const struct located *l)
 {
@@ -58,7 +58,7 @@ static int expand_grow(struct node *n, const struct expand_request *r, struct de
 {
 	const struct mount *m = find_writable_mount(l);
 
-	if (!m) /* it grows at the next read-write stage */
+	if (!m) /* the filesystem will grow at the next read-write stage */
 		return 0;
 	if (fs_fault_probe(n, &l->table, &l->mountpoint, GUARD_WRITE, err))
 		return err_wrap(err, "it cannot grow");

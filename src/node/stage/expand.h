@@ -8,10 +8,13 @@
 
 struct expand_request {
 	const char *volume_id;
-	const char *path;             /* staged or published */
-	uint64_t required, limit;     /* bytes; 0: not given */
-	const struct volume_cap *cap; /* NULL: not given */
+	const char *path;             /* staging path or target path */
+	uint64_t required, limit;     /* bytes; 0: not set */
+	const struct volume_cap *cap; /* NULL: not set */
 };
-/* *ret_bytes: the disk's size; 0 for a share, whose size nobody tells. */
+/*
+ * Grows the volume's filesystem to the size of its disk. *ret_bytes is the size of the disk; for a
+ * share, whose size is unknown, it is 0.
+ */
 int node_expand(struct node *n, const struct expand_request *r, struct deadline d,
                 uint64_t *ret_bytes, struct err *err) MUST_CHECK;

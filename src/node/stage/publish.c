@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Publishing: the staged volume shown at one pod's path, by one bind mount.
+ * Publishes a volume: makes the staged volume visible at one pod's path, by one bind mount.
  *
- * What is staged decides what can be published: the type must be the staged one, and the disk must
- * still be the one that the publish context names. "Already published" means the same disk, the
- * whole of it, with the same read-only state; the source column of mountinfo is never compared (its
- * text differs from distribution to distribution). A read-only publish is a read-only bind. For raw
- * block that alone protects nothing, because a device node ignores it: kubelet's device cgroup
- * does, and the device of a reader-only volume was switched to read-only when it was staged.
+ * The staged mount determines what can be published: its type must be the requested one, and its
+ * disk must still be the one in the publish context. A volume is already published if the whole of
+ * the same disk is mounted with the same read-only state. The source column of mountinfo is never
+ * compared, because its text differs between distributions. A read-only publish is a read-only bind
+ * mount. That does not protect a raw-block device, because writes to a device node ignore it.
+ * Instead, kubelet's device cgroup protects the device, and the stage has made the device of a
+ * reader-only volume read-only.
  */
 #include "node/stage/publish.h"
 
@@ -22,14 +23,16 @@
 #include "node/disk/fs_fault.h"
 #include "node/staged/claim.h"
 #include "node/work/disk_record.h"
+#include "node/target/kubelet.h"
 #include "node/target/mountpoint.h"
+#include "node/target/paths.h"
 #include "node/target/propagation.h"
 #include "node/target/share.h"
 #include "node/target/target.h"
 
-/* ---- is what is staged still the volume? ---- */
+/* ---- checks of the staged mount ---- */
 
-/* Is the disk that is staged the one that the publish context leads to? */
+/* Compares the staged disk with that of the publish context. */
 static int publish_disk_check_wanted(const struct node *n, const struct publish_request *r,
                                      const struct mountpoint *p, struct device *dev,
                                      struct err *err)
@@ -40,7 +43,9 @@ static int publish_disk_check_wanted(const struct node *n, const struct publish_
 	if (rc < 0)
 		return -1;
 	if (rc == DEVICE_ABSENT)
-		return err_set(err, ERR_UNAVAILABLE, "it is staged, but its device has gone: %s",
+		return err_set(err, ERR_UNAVAILABLE,
+		               "it is staged, but its device no longer "
+		               "exists: %s",
 		               why.ptr);
 	if (dev->devno == p->disk)
 		return 0;
@@ -52,9 +57,10 @@ static int publish_disk_check_wanted(const struct node *n, const struct publish_
 }
 
 /*
- * `p` is MOUNTPOINT_FILESYSTEM or MOUNTPOINT_BLOCK. FAILED_PRECONDITION: another disk is staged.
- * UNAVAILABLE: its disk was removed, or the wanted one is missing. *ret: the disk. Compares numbers,
- * and where a number may have been reused what proves a disk.
+ * Checks that the disk mounted at `p` (MOUNTPOINT_FILESYSTEM or MOUNTPOINT_BLOCK) is the volume's,
+ * and returns it in *ret. Compares device numbers and, if a number may have been reused, also the
+ * disk's identifiers. FAILED_PRECONDITION: another disk is staged. UNAVAILABLE: the staged disk was
+ * removed, or the wanted one is missing.
  */
 static int publish_check_disk(const struct node *n, const struct publish_request *r,
                               const struct mountpoint *p, struct device *ret, struct err *err)
@@ -65,8 +71,8 @@ static int publish_check_disk(const struct node *n, const struct publish_request
 		return -1;
 	if (rc == DEVICE_ABSENT)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "it is staged at %s, but its device %u:%u has gone: "
-		               "it was detached while in use",
+		               "it is staged at %s, but its device %u:%u no longer exists: it "
+		               "was detached while in use",
 		               p->path, major(p->shown), minor(p->shown));
 	if (r->want && !device_is_surely(&n->o.world, ret, r->want) &&
 	    publish_disk_check_wanted(n, r, p, ret, err))
@@ -74,7 +80,8 @@ static int publish_check_disk(const struct node *n, const struct publish_request
 	rc = mountpoint_check_same(p, ret, err);
 	if (rc == MOUNTPOINT_DISK_GONE)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "it is staged at %s, but its disk has gone: %s is another one",
+		               "it is staged at %s, but its disk no longer exists: %s is a "
+		               "different disk",
 		               p->path, ret->path);
 	return rc;
 }
@@ -93,12 +100,14 @@ static int publish_share_check_wanted(const struct node *n, const struct publish
 	rc = device_find(&n->o.world, r->want, &dev, &why, err);
 	if (rc <= 0)
 		return rc;
-	return err_set(err, ERR_UNAVAILABLE, "it is staged, but its device has gone: %s", why.ptr);
+	return err_set(err, ERR_UNAVAILABLE, "it is staged, but its device no longer exists: %s",
+	               why.ptr);
 }
 
 /*
- * FAILED_PRECONDITION: another tag is staged. UNAVAILABLE: its device has gone, or it hangs: a pod
- * would start with a mount that never answers.
+ * Checks that the staged share is the volume's. FAILED_PRECONDITION: another tag is staged.
+ * UNAVAILABLE: the share's device was removed, or the share hangs, so a pod would start with a
+ * mount that never answers.
  */
 static int publish_check_share(const struct node *n, const struct publish_request *r,
                                const struct mountpoint *p, struct err *err)
@@ -109,9 +118,9 @@ static int publish_check_share(const struct node *n, const struct publish_reques
 		return err_wrap(err, "it is staged");
 	if (rc == SHARE_DEAD)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "it is staged at %s, but its device, or the server behind it, has "
-		               "gone: end all pods of the volume on this node, then it is unstaged "
-		               "and staged anew",
+		               "it is staged at %s, but its device or server no longer exists: "
+		               "end all pods of the volume on this node; it is then unstaged and "
+		               "staged again",
 		               p->path);
 	return r->want ? publish_share_check_wanted(n, r, p, err) : 0;
 }
@@ -124,11 +133,11 @@ struct publishing {
 	const struct publish_request *r;
 	struct mount_table *table;
 	struct mountpoint staged, target;
-	struct device dev; /* that is staged, unless it is a share */
+	struct device dev; /* the staged disk; not set for a share */
 	bool read_only;
 };
 
-/* ---- what is staged ---- */
+/* ---- the staged volume ---- */
 
 static const char *name_of(enum mountpoint_kind kind)
 {
@@ -138,7 +147,7 @@ static const char *name_of(enum mountpoint_kind kind)
 	                                       : "something unknown";
 }
 
-/* What the request can mean. A mount without a publish context is of what is staged. */
+/* Returns the requested kind. For a mount without a publish context, this is the staged kind. */
 static enum mountpoint_kind wanted_kind(const struct publishing *p)
 {
 	if (p->r->cap.type == ACCESS_BLOCK)
@@ -171,7 +180,10 @@ static int check_staged(struct publishing *p, struct err *err)
 	return publish_check_disk(p->node, p->r, &p->staged, &p->dev, err);
 }
 
-/* An earlier version of the driver may have staged it without these checks. */
+/*
+ * Repeats the checks of a stage, because an earlier version of the driver may have staged the
+ * volume without them.
+ */
 static int publish_hand_out(const struct publishing *p, struct err *err)
 {
 	bool share = p->staged.kind == MOUNTPOINT_SHARE;
@@ -192,8 +204,9 @@ static int publish_hand_out(const struct publishing *p, struct err *err)
 }
 
 /*
- * A pod that is to write gets neither a read-only mount nor a filesystem that takes no writes. A
- * reader gets any filesystem that can be read. A device node has no such state of its own.
+ * Checks that the filesystem is usable. A pod with write access gets neither a read-only mount nor
+ * a filesystem that accepts no writes. A reader gets any filesystem that can be read. A device node
+ * has no such state.
  */
 static int publish_check_use(struct publishing *p, struct err *err)
 {
@@ -218,7 +231,7 @@ static int publish_check_use(struct publishing *p, struct err *err)
 	return rc ? -1 : 0;
 }
 
-/* A single-pod volume gets no second target. */
+/* Checks that a single-pod volume gets no second target. */
 static int check_single_pod(const struct publishing *p, struct err *err)
 {
 	const struct mount *other;
@@ -238,10 +251,10 @@ static int check_single_pod(const struct publishing *p, struct err *err)
 		access_mode_name(p->r->cap.mode), other->target);
 }
 
-/* ---- what is at the target ---- */
+/* ---- the mount at the target ---- */
 
 /*
- * Is it certain that the filesystem at the mountpoint will never answer again? False for
+ * Returns true if the filesystem at the mountpoint will certainly never answer again, false for
  * MOUNTPOINT_OTHER.
  */
 static bool has_gone(const struct node *n, const struct mount_table *t, const struct mountpoint *p)
@@ -264,8 +277,8 @@ static bool has_gone(const struct node *n, const struct mount_table *t, const st
 
 enum { TARGET_FREE = 1 };
 /*
- * 0: published as wanted. TARGET_FREE: nothing is there; a mount of a disk that has gone was taken
- * away.
+ * Returns 0 if the volume is already published as requested. Returns TARGET_FREE if nothing is
+ * mounted at the target (any more: a stale mount of a removed disk has been unmounted).
  */
 static int check_target(struct publishing *p, struct err *err)
 {
@@ -282,7 +295,7 @@ static int check_target(struct publishing *p, struct err *err)
 			               t->path);
 		return 0;
 	}
-	if (has_gone(p->node, p->table, t)) /* left by a disk or a share that has gone */
+	if (has_gone(p->node, p->table, t)) /* a stale mount of a removed disk or share */
 		return mountpoint_unmount(t, p->node->o.proc_root, true, err) ? -1 : TARGET_FREE;
 	return err_set(err, ERR_PRECONDITION,
 	               "%s already shows something else (%s on device %u:%u), not device %u:%u",
@@ -295,8 +308,8 @@ static int check_target(struct publishing *p, struct err *err)
 static int refuse_replaced_disk(const struct publishing *p, const char *path, struct err *err)
 {
 	return err_set(err, ERR_UNAVAILABLE,
-	               "device %u:%u was bound to %s, but something else is there: it was "
-	               "unstaged meanwhile",
+	               "device %u:%u was bound to %s, but the path shows something else: the "
+	               "volume was unstaged during the call",
 	               major(p->staged.disk), minor(p->staged.disk), path);
 }
 
@@ -318,9 +331,9 @@ static int publish_check_result(const struct publishing *p, const char *path, st
 
 enum { TREE_NOT_KNOWN = 1 };
 /*
- * Is the tree a copy of the mount that was found staged, and does it show its disk? Of a filesystem
- * that has a number of its own (btrfs), or that answers no stat(2) any more, only the mount table
- * knows the disk. A device node that was removed since belongs to a disk that has gone.
+ * Checks that the tree is a copy of the staged mount and shows its disk. For a filesystem with an
+ * anonymous device number (btrfs), or one that does not answer stat(2) any more, only the mount
+ * table identifies the disk. If the device node was removed in the meantime, so was the disk.
  */
 static int check_tree(const struct publishing *p, int fd, int id, const char *path, struct err *err)
 {
@@ -328,7 +341,8 @@ static int check_tree(const struct publishing *p, int fd, int id, const char *pa
 	struct stat st;
 
 	/*
-	 * A server that hangs would be asked by fstat(2); the superblock of a mount never changes.
+	 * No fstat(2), which would wait for a server that hangs; the superblock of a mount never
+	 * changes.
 	 */
 	if (p->staged.kind == MOUNTPOINT_SHARE)
 		return id == p->staged.m->id ? 0
@@ -344,11 +358,11 @@ static int check_tree(const struct publishing *p, int fd, int id, const char *pa
 }
 
 /*
- * A tree that is checked before it is put there needs no second check: the target never shows
- * another disk, and a read-only one is read-only from its first moment, so that a killed driver
- * leaves either the wanted mount or none.
+ * Binds by a mount tree, which is checked before it is attached. So the target never shows another
+ * disk, a read-only mount is never writable, and a killed driver leaves either the wanted mount or
+ * none.
  */
-static int bind_tree(const struct publishing *p, const char *path, bool *ret_checked,
+static int bind_tree(const struct publishing *p, const struct mount_target *at, bool *ret_checked,
                      struct err *err)
 {
 	int fd AUTO(fd) = -1, id = 0;
@@ -356,63 +370,58 @@ static int bind_tree(const struct publishing *p, const char *path, bool *ret_che
 
 	if (rc)
 		return rc;
-	rc = check_tree(p, fd, id, path, err);
+	rc = check_tree(p, fd, id, at->path, err);
 	if (rc < 0)
 		return -1;
 	*ret_checked = rc == 0;
-	return mount_tree_put(fd, p->staged.path, path, err);
+	return mount_tree_put(fd, p->staged.path, at, err);
 }
 
-/* Where the kernel cannot do that. */
-static int bind_path(const struct publishing *p, const char *path, struct err *err)
+/* Fallback for kernels without mount trees. */
+static int bind_path(const struct publishing *p, const struct mount_target *at, struct err *err)
 {
-	struct err ignored = ERR_INIT;
-
-	if (mount_bind(p->staged.path, path, err))
+	if (mount_bind(p->staged.path, at, err))
 		return -1;
-	if (!p->read_only || mount_set_read_only(path, err) == 0)
+	if (!p->read_only || mount_set_read_only(at->path, err) == 0)
 		return 0;
-	IGNORE_RESULT(mount_remove(path, true, &ignored));
+	mount_target_remove(at);
 	return -1;
 }
 
 static int bind_at(const struct publishing *p, const char *path, struct err *err)
 {
-	struct err ignored = ERR_INIT;
+	struct mount_target at AUTO(mount_target_clear) = MOUNT_TARGET_INIT;
 	bool checked = false;
-	int rc = bind_tree(p, path, &checked, err);
+	int rc = mount_target_open(path, &at, err);
 
+	if (!rc)
+		rc = bind_tree(p, &at, &checked, err);
 	if (rc == MOUNT_UNSUPPORTED) {
 		checked = false;
-		rc = bind_path(p, path, err);
+		rc = bind_path(p, &at, err);
 	}
 	if (rc)
 		return -1;
 	kill_point("publish: bound");
 	if (checked || publish_check_result(p, path, err) == 0)
 		return 0;
-	IGNORE_RESULT(mount_remove(path, true, &ignored));
+	mount_target_remove(&at);
 	return -1;
 }
 
 static int make_and_bind(const struct publishing *p, struct err *err)
 {
 	enum target_kind kind = p->staged.kind == MOUNTPOINT_BLOCK ? TARGET_FILE : TARGET_DIR;
-	const char *asked = p->r->target_path;
 	char *path AUTO(free) = NULL;
 	unsigned made = 0;
 	int rc;
 
-	if (target_make(asked, kind, &made, err))
+	if (paths_resolve(p->r->target_path, &path, err) || target_make(path, kind, &made, err))
 		return -1;
 	kill_point("publish: target made");
-	rc = mount_resolve_path(asked, &path, err);
-	if (rc == MOUNT_DIR_ABSENT)
-		rc = err_set(err, ERR_UNAVAILABLE, "%s was removed by somebody", asked);
-	if (!rc)
-		rc = bind_at(p, path, err);
+	rc = bind_at(p, path, err);
 	if (rc)
-		target_unmake(asked, made);
+		target_unmake(path, made);
 	return rc;
 }
 
@@ -429,15 +438,18 @@ static int publish(struct publishing *p, struct err *err)
 		return -1;
 	rc = check_target(p, err);
 	/*
-	 * Only for a new target: when kubelet repeats a call, its own binds of the target are there
-	 * already.
+	 * Checked only for a new target, because the repeated call for an existing one finds
+	 * kubelet's own bind mounts of it.
 	 */
 	if (rc != TARGET_FREE)
 		return rc;
 	return check_single_pod(p, err) || publish_hand_out(p, err) ? -1 : make_and_bind(p, err);
 }
 
-/* A volume with the mount flag "ro" is staged read-only. The flags were checked at the stage. */
+/*
+ * Returns true if the mount flags include "ro"; such a volume is staged read-only. The flags were
+ * checked at the stage.
+ */
 static bool flags_have_read_only(const struct volume_cap *cap)
 {
 	for (size_t i = 0; i < cap->n_mount_flags; i++)
@@ -475,9 +487,9 @@ int node_publish(struct node *n, const struct publish_request *r, struct deadlin
 /* ---- unpublish ---- */
 
 /*
- * Sets *ret_gone as has_gone(). The last unmount of a share waits for its server, so it is refused
- * while the share hangs. Any other unmount does not wait, so a pod ends even while the share hangs.
- * The server is asked once: the second answer might not come.
+ * Sets *ret_gone to the result of has_gone(). The last unmount of a share waits for its server, so
+ * it is refused while the share hangs. Any other unmount does not wait, so a pod can terminate even
+ * while the share hangs. Probes the server only once, because a second probe might hang.
  */
 static int probe_before_unmount(const struct node *n, const struct mount_table *t,
                                 const struct mountpoint *p, bool *ret_gone, struct err *err)
@@ -490,7 +502,8 @@ static int probe_before_unmount(const struct node *n, const struct mount_table *
 	}
 	rc = share_probe(n, p->disk, p->path, err);
 	if (rc < 0)
-		return err_wrap(err, "its share is not unmounted, which would wait for its server");
+		return err_wrap(err, "its share is not unmounted, because the unmount would "
+		                     "block on its server");
 	*ret_gone = rc == SHARE_DEAD;
 	return 0;
 }
@@ -504,6 +517,8 @@ int node_unpublish(struct node *n, const char *volume_id, const char *target_pat
 
 	if (!rc)
 		rc = mountpoint_read(&t, target_path, &p, err);
+	if (!rc)
+		rc = kubelet_check_volume(n->o.kubelet_dir, &p, volume_id, err);
 	if (!rc)
 		rc = probe_before_unmount(n, &t, &p, &gone, err);
 	if (!rc)

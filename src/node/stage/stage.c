@@ -1,36 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Staging: makes the volume's device ready, once per node.
+ * Stages a volume: makes its device ready, once per node.
  *
- * Theory of operation. A volume on a node is in one of these states, all of which can be read from
- * the kernel (staged_disk.c):
+ * Theory of operation. A volume on a node is in one of these states, all of which can be determined
+ * from the kernel (staged_disk.c):
  *
  *   absent    nothing is mounted at the staging path (filesystem) nor at <staging>/<volume id>
  *             (raw block)
- *   staged    the wanted disk or share is there: mountinfo's device number, or st_rdev of the bound
- *             node, is the number to which the publish context leads now; of a share, the tag and
- *             the number of the superblock to which the tag leads now (staged_share.c)
- *   stale     a disk or share is there that this host no longer has: it is unmounted (lazily, since
- *             it may be dead), and the volume is absent
- *   foreign   another disk, or something else, is there: stage refuses, names both and changes
- *             nothing
+ *   staged    the wanted disk or share is mounted. For a disk, the device number in mountinfo, or
+ *             st_rdev of the bound node, is that of the disk in the publish context. For a share,
+ *             the tag is the wanted one, and the superblock's device number is the one that the
+ *             tag selects now (stage_share.c)
+ *   stale     a disk or share is mounted that this host no longer has: it is unmounted (lazily,
+ *             because it may be dead), and the volume is absent
+ *   foreign   another disk, or a different mount, is at the path: a stage fails, names both and
+ *             changes nothing
  *
- * Stage goes absent -> staged. It finds the device (device_wait), and stage_disk.c or stage_share.c
- * does the rest: what a volume is, its publish context says. When a step fails, what was done is
- * undone in reverse, so that a final code leaves no mount, no driver binding and no file.
+ * A stage leads from absent to staged. It finds the device (device_wait), then calls stage_disk.c
+ * or stage_share.c, as the publish context determines. When a step fails, the previous steps are
+ * undone in reverse order, so that after a final code no mount, no driver binding and no file
+ * remains.
  *
- * While the gate is closed (gatekeeper.h) stage only checks: what is staged stays staged, for a
- * kubelet that asks again, and nothing else is begun. When the gate closes during a stage, what it
- * waits for ends, and what it has bound is given back; a mount that has begun is finished.
+ * While the gate is closed (gatekeeper.h), a stage call only checks whether the volume is staged,
+ * so that a repeated call of kubelet succeeds. If the gate closes during a stage, its waits end and
+ * its binding is undone, but a mount that has begun is completed.
  *
- * Unstage (unstage.c) goes staged -> absent. It refuses while anything else shows the disk,
- * unmounts every layer (the Go plugin stacked them), proves that nobody holds the disk, writes
- * back, and clears the function's driver override. Unmounted but still held by somebody, a volume
- * is absent for stage; unstage keeps a record until it is free (disk_record.h).
+ * An unstage (unstage.c) leads from staged to absent. It fails while the disk has any other mount.
+ * It unmounts every mount stacked at the path (the Go plugin stacked them), proves that the disk
+ * has no holder, writes back its data, and clears the function's driver_override. If the disk is
+ * unmounted but still has a holder, the volume is absent for a stage; the unstage keeps a record
+ * until the disk is free (disk_record.h).
  */
 #include "node/stage/stage.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "common/cleanup.h"
 #include "common/kill_point.h"
@@ -49,8 +53,9 @@ static bool is_share(const struct stage_request *r)
 }
 
 /*
- * A call that is retried finds its function bound. When the gate has closed nobody may retry for
- * long; but a tool that works on the disk is not seen by device_abandon() before it has opened it.
+ * Returns true if the function stays bound, for a retry of the call. After the gate has closed, the
+ * retry may be much later, so the device is released, except while a tool is running:
+ * device_abandon() cannot detect a tool before it has opened the disk.
  */
 static bool keeps_device(struct staging *s, enum err_code code)
 {
@@ -103,19 +108,22 @@ static int stage(struct staging *s, struct deadline d, struct err *err)
 	return rc;
 }
 
-/* What the gate kept from being done has its reason; what was found out without it is no matter. */
+/*
+ * If the closed gate prevented a step, makes the error say so; other findings of the call do not
+ * matter then.
+ */
 static void blame_gate(struct staging *s, struct err *err)
 {
 	struct err closed = ERR_INIT, first = *err;
 
 	if (s->check_only) {
 		if (!gatekeeper_check(s->node->o.gate, &closed))
-			err_set(&closed, ERR_UNAVAILABLE, "the gate was closed: try again");
+			err_set(&closed, ERR_UNAVAILABLE, "the gate was closed; retry");
 	} else if (staging_is_retried(first.code) &&
 	           gatekeeper_withdrew(s->node->o.gate, &s->pass)) {
 		err_set(&closed, ERR_UNAVAILABLE,
-		        "the gate has been closed meanwhile, so the DPU's functions may be about "
-		        "to change: %s",
+		        "the gate was closed during the call, so the DPU's functions may be "
+		        "about to change: %s",
 		        first.msg);
 	} else {
 		return;
@@ -141,7 +149,10 @@ static int parse_flags(struct staging *s, struct err *err)
 {
 	const struct volume_cap *cap = &s->r->cap;
 
-	/* A share has no filesystem to choose: what the request calls it does not matter. */
+	/*
+	 * The fs_type of the request is ignored for a share, because a share has no choice of
+	 * filesystem.
+	 */
 	if (mount_flags_check(cap->mount_flags, cap->n_mount_flags,
 	                      is_share(s->r) ? "virtiofs" : cap->fs_type, &s->flags, err))
 		return err_wrap(err, "VolumeCapability.Mount.MountFlags");
@@ -149,7 +160,10 @@ static int parse_flags(struct staging *s, struct err *err)
 	return 0;
 }
 
-/* Would a pod see a mount at the staging path? Asked first: the wait for the device may be long. */
+/*
+ * Checks that a pod would see a mount at the staging path. Called first, because the wait for the
+ * device may be long.
+ */
 static int check_staging_point(const struct staging *s, struct err *err)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
@@ -157,12 +171,12 @@ static int check_staging_point(const struct staging *s, struct err *err)
 
 	if (!o->own_mounts)
 		return 0;
-	return mount_table_read(o->proc_root, &t, err) || propagation_check(o, &t, s->asked, err)
+	return mount_table_read(o->proc_root, &t, err) || propagation_check(o, &t, s->path, err)
 	               ? -1
 	               : 0;
 }
 
-/* What an operator asks first: which disk is this volume on this node? */
+/* Logs which disk this volume is on this node, which operators ask first. */
 static void log_staged(const struct staging *s, int64_t since)
 {
 	char ms[32];
@@ -187,27 +201,51 @@ static void count_stage(const struct stage_request *r, int rc)
 	metric_add(METRIC_STAGES, 1, LABELS(volume, rc ? "failed" : "ok"));
 }
 
+/*
+ * A longer time since the attachment is not part of a pod's start: the node was rebooted, or the
+ * volume was staged again without a detach. A negative time means that the clock differs from the
+ * API server's.
+ */
+#define ATTACH_TO_STAGE_MAX_S 3600
+
+static void count_attach_to_stage(const struct stage_request *r, const struct timespec *begun)
+{
+	const char *text = r->attachment_created;
+	time_t created;
+	int64_t s;
+
+	if (str_empty(text) || !rfc3339_read(text, &created))
+		return;
+	s = begun->tv_sec - created;
+	if (s >= 0 && s < ATTACH_TO_STAGE_MAX_S)
+		metric_observe(METRIC_ATTACH_TO_STAGE, s * INT64_C(1000000000) + begun->tv_nsec,
+		               NULL);
+}
+
 int node_stage(struct node *n, const struct stage_request *r, struct deadline d, struct err *err)
 {
 	int64_t since = monotonic_ns();
+	struct timespec begun;
 	struct staging s = {
 		.node = n,
 		.r = r,
 		.fd = -1,
+		.target = MOUNT_TARGET_INIT,
 		.kind = r->cap.type == ACCESS_BLOCK ? TARGET_FILE : TARGET_DIR,
 		.flags = STRS_INIT,
 	};
 	int rc;
 
+	clock_gettime(CLOCK_REALTIME, &begun);
 	if (is_share(r) && r->cap.type == ACCESS_BLOCK)
 		return err_set(err, ERR_INVALID,
 		               "stage volume %s: a virtio-fs share cannot be raw block",
 		               r->volume_id);
-	/* Leaves time to answer why the rest was not enough. */
+	/* Reserves time to report the cause of a timeout. */
 	d = deadline_reserve(d, 1000, 5);
-	s.asked = s.kind == TARGET_FILE ? mountpoint_block_file(r->staging_path, r->volume_id)
-	                                : xstrdup(r->staging_path);
-	rc = parse_flags(&s, err);
+	rc = staging_find_path(&s, err);
+	if (!rc)
+		rc = parse_flags(&s, err);
 	if (!rc)
 		rc = check_staging_point(&s, err);
 	if (!rc)
@@ -215,8 +253,10 @@ int node_stage(struct node *n, const struct stage_request *r, struct deadline d,
 	count_stage(r, rc);
 	if (!rc)
 		log_staged(&s, since);
+	if (!rc && s.mounted)
+		count_attach_to_stage(r, &begun);
 	strs_clear(&s.flags);
-	free(s.asked);
+	mount_target_clear(&s.target);
 	free(s.path);
 	return rc ? err_wrap(err, "stage volume %s", r->volume_id) : 0;
 }

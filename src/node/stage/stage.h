@@ -6,11 +6,14 @@
 #include "node/staged/staging.h"
 
 /*
- * After a final code (ARCHITECTURE.md, "Life of an error") no mount, no driver binding and no file
- * is left behind; stage.c explains the states.
+ * Stages a volume; stage.c describes the states. After an error with a final code (ARCHITECTURE.md,
+ * "Life of an error"), no mount, no driver binding and no file remains.
  */
 int node_stage(struct node *n, const struct stage_request *r, struct deadline d, struct err *err)
 	MUST_CHECK;
-/* 0 also when nothing is staged. FAILED_PRECONDITION: it is published or otherwise in use. */
+/*
+ * Unstages a volume. Returns 0 even if it is not staged. FAILED_PRECONDITION: the volume is
+ * published or otherwise in use.
+ */
 int node_unstage(struct node *n, const char *volume_id, const char *staging_path, struct deadline d,
                  struct err *err) MUST_CHECK;

@@ -1,30 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Usage of a volume. mountinfo tells which kind of volume is at the path; a filesystem is asked
- * through the guard, of a block device the size is taken. A path where nothing is mounted is never
- * asked: the answer would be about the host's own disk. The filesystem is asked through its staging
- * path, because a probe keeps its mount busy and kubelet may unpublish the target meanwhile.
+ * Reads the usage of a volume. mountinfo determines the kind of volume at the path. A filesystem is
+ * probed through the guard; for a block device its size is read. A path without a mount is never
+ * probed, because the result would describe the host's own disk. The probe uses the staging path,
+ * because a probe keeps its mount busy and kubelet may unpublish the target at the same time.
  */
 #include "node/stage/stats.h"
 
 #include "common/cleanup.h"
 #include "node/target/guard.h"
 #include "node/target/located.h"
+#include "node/target/usage.h"
 
 static int filesystem_stats(struct node *n, const struct located *l, struct volume_stats *ret,
                             struct err *err)
 {
 	const char *path = mountpoint_probe_path(&l->table, &l->mountpoint);
+	struct usage bytes, inodes;
 	struct statvfs fs;
 
 	if (guard_statvfs(n->guard, l->mountpoint.disk, path, &fs, err))
 		return -1;
-	ret->total_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
-	ret->available_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-	ret->used_bytes = (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
-	ret->total_inodes = fs.f_files;
-	ret->free_inodes = fs.f_ffree;
-	ret->used_inodes = fs.f_files - fs.f_ffree;
+	bytes = usage_bytes(&fs);
+	inodes = usage_inodes(&fs);
+	ret->total_bytes = bytes.total;
+	ret->available_bytes = bytes.available;
+	ret->used_bytes = bytes.used;
+	ret->total_inodes = inodes.total;
+	ret->free_inodes = inodes.available;
+	ret->used_inodes = inodes.used;
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unstaging undoes stage.c, also what the Go plugin has staged. The request has only a volume id
- * and a path, so what is staged is what mountinfo shows there: unstage_disk.c
- * has the rest for disks. Errors name the processes that hold the volume, as far as this process can see
+ * Undoes what stage.c or the Go plugin has staged. The request has only a volume ID and a path, so
+ * the staged volume is the one that mountinfo shows at the path; unstage_disk.c completes the
+ * unstage of a disk. Errors name the processes that hold the volume, as far as this process can see
  * them.
  */
 #include "node/stage/stage.h"
@@ -12,15 +12,17 @@
 #include "common/cleanup.h"
 #include "common/kill_point.h"
 #include "node/target/busy.h"
+#include "node/target/kubelet.h"
 #include "node/gate/gatekeeper.h"
 #include "node/work/job.h"
 #include "node/work/disk_record.h"
 #include "node/target/target.h"
+#include "node/disk/queue_settings.h"
 #include "node/disk/unstage_disk.h"
 #include "node/staged/unstaging.h"
 #include "node/target/share.h"
 
-/* The file that raw block was bound over. A crash after the unmount may have left it. */
+/* Removes the file over which raw block was bound. A crash after the unmount may have left it. */
 static int remove_block_file(const char *staging_path, const char *volume_id, struct err *err)
 {
 	char *file AUTO(free) = mountpoint_block_file(staging_path, volume_id);
@@ -29,24 +31,25 @@ static int remove_block_file(const char *staging_path, const char *volume_id, st
 }
 
 /*
- * Unstaging a share. Refuses before it changes anything while it is mounted elsewhere, also in
- * another mount namespace. The last unmount writes back what the kernel has of it and waits for the
- * server, so one that hangs is not unmounted: its answer may yet come. One that answers with an
- * errno is unmounted. A dead share is unmounted lazily: it has no data left to lose. A share has no
- * disk that could be checked for other holders.
+ * Unstages a share. Before any change, returns an error if the share is mounted elsewhere, even in
+ * another mount namespace. The last unmount writes back the kernel's cached data and waits for the
+ * server, so a share that hangs is not unmounted, because its server may still answer. A share that
+ * returns an errno is unmounted. A dead share is unmounted lazily, because it has no data left to
+ * lose. A share has no disk to be checked for other holders.
  */
 static int unstage_share(struct unstaging *u, struct deadline d, struct err *err)
 {
 	int rc = share_probe(u->node, u->mountpoint.disk, u->mountpoint.path, err);
 
 	if (rc < 0)
-		return err_wrap(err, "its share is not unmounted, which would wait for its server");
+		return err_wrap(err, "its share is not unmounted, because the unmount would "
+		                     "block on its server");
 	u->fs = u->mountpoint.disk;
 	u->gone = rc == SHARE_DEAD;
 	if (unstaging_refuse_published(u, err) ||
 	    (!u->gone && unstaging_refuse_captured(u, d, err)))
 		return -1;
-	kill_point("unstage: nobody else shows the share");
+	kill_point("unstage: no other mount shows the share");
 	mount_table_keep(u->table, &u->mountpoint.m);
 	if (busy_unmount(u->node, &u->mountpoint, u->gone, d, err))
 		return -1;
@@ -88,10 +91,14 @@ int node_unstage(struct node *n, const char *volume_id, const char *staging_path
 		rc = mountpoint_read_staged(&t, staging_path, volume_id, &u.mountpoint, err);
 	d = deadline_reserve(d, 1000, 5);
 	if (!rc)
+		rc = kubelet_check_volume(n->o.kubelet_dir, &u.mountpoint, volume_id, err);
+	if (!rc)
 		rc = unstage(&u, d, err);
 	mountpoint_clear(&u.mountpoint);
 	if (!rc)
 		rc = remove_block_file(staging_path, volume_id, err);
+	if (!rc)
+		queue_settings_restore(n, volume_id);
 	if (!rc)
 		rc = disk_record_remove_unstage(n, volume_id, err);
 	kill_point("unstage: done, not answered");

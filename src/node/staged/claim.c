@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Compares the mount table with one disk or share. A filesystem is identified by its device number,
- * without access to it. Only a btrfs, whose number is anonymous, is asked for its UUID, through the
- * guard. The volume of a mountpoint is read from kubelet's vol_data.json, or is the name of a
- * raw-block file. Changes nothing.
+ * without access to the filesystem. Only a btrfs, whose number is anonymous, is queried for its
+ * UUID, through the guard. The volume of a mountpoint is read from kubelet's vol_data.json, or is
+ * the name of a raw-block file. Changes nothing.
  */
 #include "node/staged/claim.h"
 
@@ -27,9 +27,9 @@
 struct claiming {
 	const struct claim *c;
 	const struct mount_table *t;
-	char *path;     /* of the claim, as mountinfo has it; NULL: its directory does not exist */
-	char *kubelet;  /* --kubelet-dir without links */
-	dev_t *numbers; /* of the disk and its partitions, or of the share */
+	char *path;     /* path of the claim, as in mountinfo; NULL: its directory does not exist */
+	char *kubelet;  /* --kubelet-dir with symbolic links resolved */
+	dev_t *numbers; /* device numbers of the disk and its partitions, or of the share */
 	size_t n;
 };
 
@@ -40,7 +40,7 @@ static void claiming_clear_p(struct claiming *g)
 	free(g->numbers);
 }
 
-/* ---- its numbers ---- */
+/* ---- device numbers ---- */
 
 static void add_number(struct claiming *g, dev_t number)
 {
@@ -68,7 +68,7 @@ static int add_disk(struct claiming *g, const struct device *dev, struct err *er
 	return 0;
 }
 
-/* ---- where it is shown ---- */
+/* ---- mountpoints of the disk or share ---- */
 
 static bool is_below(const char *path, const char *dir)
 {
@@ -78,7 +78,7 @@ static bool is_below(const char *path, const char *dir)
 }
 
 enum { IS_NODE = 1 };
-/* IS_NODE: the path is a device node of the disk. 0: it is not, or it was removed. */
+/* Returns IS_NODE if the path is a device node of the disk, 0 if it is not, or was removed. */
 static int match_node(const struct claiming *g, const char *path, struct err *err)
 {
 	struct stat st;
@@ -86,13 +86,16 @@ static int match_node(const struct claiming *g, const char *path, struct err *er
 	if (stat(path, &st) < 0) {
 		if (errno == ENOENT || errno == ENOTDIR)
 			return 0;
-		err_sys(err, errno, "look at %s", path);
+		err_sys(err, errno, "stat %s", path);
 		return err_recode(err, ERR_UNAVAILABLE);
 	}
 	return S_ISBLK(st.st_mode) && st.st_nlink > 0 && has_number(g, st.st_rdev) ? IS_NODE : 0;
 }
 
-/* A path to a device of another disk may hang, so only nodes of this name are asked. */
+/*
+ * Returns true if the mount's root has the name of the disk's device node. Other paths are not
+ * accessed, because a path to another disk's device may hang.
+ */
 static bool may_be_bound_node(const struct claiming *g, const struct mount *m)
 {
 	const char *name = strrchr(m->root, '/');
@@ -112,8 +115,9 @@ static int shows_disk(const struct claiming *g, const struct mount *m, struct er
 
 enum { OTHER_DISK = 1 };
 /*
- * mountinfo identifies the disk of a btrfs only by its name, which the kernel may give to another
- * disk after a removal. A dead btrfs shows no disk of this host.
+ * Confirms that a mounted btrfs is on the disk. mountinfo identifies the disk of a btrfs only by
+ * its name, which the kernel may give to another disk after a removal. A btrfs that is dead is not
+ * on a disk of this host.
  */
 static int confirm(const struct claiming *g, const struct mount *m, struct err *err)
 {
@@ -137,7 +141,10 @@ static int confirm(const struct claiming *g, const struct mount *m, struct err *
 	return OTHER_DISK;
 }
 
-/* A client outside the kernel has its share mounted for itself. */
+/*
+ * Returns true if the mount shows the share. A userspace client has a mount of the share for
+ * itself, which is ignored.
+ */
 static bool shows_share(const struct claiming *g, const struct mount *m)
 {
 	const struct node *n = g->c->node;
@@ -146,7 +153,7 @@ static bool shows_share(const struct claiming *g, const struct mount *m)
 	       (str_eq(m->fs_type, "virtiofs") || paths_allowed(&n->o, m->target));
 }
 
-/* ---- whose mountpoint it is ---- */
+/* ---- the volume of a mountpoint ---- */
 
 static bool is_own_mountpoint(const struct claiming *g, const struct mount *m)
 {
@@ -156,7 +163,10 @@ static bool is_own_mountpoint(const struct claiming *g, const struct mount *m)
 	       (str_eq(m->target, g->path) || (own && mount_same_mountpoint(g->t, m, own)));
 }
 
-/* Where orchestrators publish: kubelet, Nomad. They stage in other folders beside these. */
+/*
+ * Returns true for paths in the directories where kubelet and Nomad publish. They stage in sibling
+ * directories.
+ */
 static bool is_in_target_folder(const struct claiming *g, const char *path)
 {
 	static const char *const folders[] = { "pods", "per-alloc" };
@@ -179,13 +189,13 @@ static bool is_own_target(const struct claiming *g, const struct mount *m,
 	       (g->c->staged && !is_below(m->target, g->kubelet));
 }
 
-/* Is it a bound device node, and no filesystem? */
+/* Returns true for a bound device node, as opposed to a filesystem. */
 static bool is_raw_block(const struct claiming *g, const struct mount *m)
 {
 	return g->c->dev && !has_number(g, m->devno) && !str_eq(m->fs_type, "btrfs");
 }
 
-/* The volume of the mountpoint; malloc'ed; NULL: it is unknown. */
+/* Returns the volume of the mountpoint, malloc'ed, or NULL if it is unknown. */
 static char *volume_of(const struct claiming *g, const struct mount *m,
                        const struct kubelet_volume_dir *k)
 {
@@ -252,7 +262,10 @@ static int claim_check_mount(const struct claiming *g, const struct mount *m, st
 	return refuse_claimed(g, m, &k, err);
 }
 
-/* Unmounted for another volume, but held by one of its processes. */
+/*
+ * Checks that the disk was not unmounted by another volume's unstage while a process still holds
+ * it.
+ */
 static int claim_check_unstaging(const struct claim *c, struct err *err)
 {
 	char *volume AUTO(free) = NULL;

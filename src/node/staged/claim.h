@@ -1,38 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A disk or a share belongs to one volume on a node, which has it at one staging path. This is the
- * one place that compares a volume with all other volumes of the node. No state, any thread.
+ * Ensures that only one volume of the node uses a disk or share, and at only one staging path. Only
+ * this file compares a volume with the other volumes of the node. No state, any thread.
  *
- * Other mountpoints of a disk are found in mountinfo, by its number, the numbers of its partitions,
- * or the number of a bound device node. Published targets of the same volume do not count. A disk
- * that another volume's unstage has unmounted, and that is still held, belongs to that volume.
+ * Other mountpoints of a disk are found in mountinfo by the device number of the disk, of its
+ * partitions, or of a bound device node. Published targets of the same volume are not conflicts. If
+ * the disk was unmounted by an unstage of another volume and still has a holder, it belongs to that
+ * volume.
  */
 #pragma once
 
 #include "node/mount/mount.h"
 #include "node/node.h"
 
-/* A disk or share that a volume has or is about to get. All pointers are borrowed. */
+/* A disk or share that a volume uses or is about to use. All pointers are borrowed. */
 struct claim {
 	struct node *node;
 	const char *volume_id;
-	const char *path;         /* where the volume has it, or will have it */
+	const char *path;         /* the staging path, before or after the mount */
 	const struct device *dev; /* the disk; NULL: a share */
-	dev_t share;              /* number of the share's superblock */
+	dev_t share;              /* device number of the share's superblock */
 	/*
-	 * An earlier call has staged it at `path`. Then a mount outside kubelet's directory counts
-	 * as one of this volume: nothing tells which paths of another orchestrator are targets.
+	 * An earlier call has staged the volume at `path`. If true, a mount outside kubelet's
+	 * directory is taken for one of this volume, because the target paths of another
+	 * orchestrator are unknown.
 	 */
 	bool staged;
 };
 
 /*
- * `t`: all mounts of this process. FAILED_PRECONDITION: the disk or share is at another mountpoint;
- * the text names the mountpoint and, if known, its volume. UNAVAILABLE: the check could not be
- * completed.
+ * Checks that no other volume uses the disk or share. `t`: all mounts of this process.
+ * FAILED_PRECONDITION: the disk or share has another mountpoint; the message names the mountpoint
+ * and, if known, its volume. UNAVAILABLE: the check could not be completed.
  *
- * When two callers stage one disk, the second one sees the mount of the first, because each holds
- * the disk's lock (orphan_tool.h) from before it reads the table until it has mounted. When two
- * callers stage one share, each sees the other's mount, because the check follows the mount.
+ * When two callers stage one disk, the second one sees the mount of the first, because each caller
+ * holds the disk's lock (orphan_tool.h) from before it reads the table until it has mounted. When
+ * two callers stage one share, each sees the other's mount, because each checks after it has
+ * mounted.
  */
 int claim_check(const struct claim *c, const struct mount_table *t, struct err *err) MUST_CHECK;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The parts of the comparison that do not ask what is staged. Changes nothing.
- */
+/* Compares what does not depend on the kind of volume. Changes nothing. */
 #include "node/staged/staged.h"
 
 #include <string.h>
@@ -66,8 +64,8 @@ int staged_check_context(const struct strs *options, const struct mount *m, stru
 		if (str_has_prefix(options->v[i], "context=") && !strstr(m->fs_options, "context="))
 			return err_set(
 				err, ERR_PRECONDITION,
-				"the mount option %s was asked for, but %s is mounted without: the "
-				"driver must see the host's /sys/fs/selinux",
+				"the mount option %s was requested, but %s is mounted without "
+				"it: the driver must see the host's /sys/fs/selinux",
 				options->v[i], m->target);
 	return 0;
 }

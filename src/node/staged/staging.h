@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stage in progress: what staging a disk (stage_disk.h), staging a share (stage_share.h) and
- * their caller (stage.c) have in common. Private to these files. No state, any thread.
+ * A stage in progress: the state shared by stage_disk.h, stage_share.h and their caller (stage.c).
+ * Private to these files. No global state, any thread.
  */
 #pragma once
 
@@ -19,48 +19,61 @@
 struct stage_request {
 	const char *volume_id;
 	const char *staging_path;
+	/*
+	 * staging_path is already resolved (paths_resolve()), so any link in it now was created
+	 * later.
+	 */
+	bool resolved;
 	struct volume_cap cap;
 	struct volume_params params;
 	struct device_want want;
 	const char *attachment; /* UID of the volume's attachment; "" or NULL: unknown */
+	/* the attachment's creationTimestamp; "" or NULL: unknown */
+	const char *attachment_created;
 	/*
-	 * The option by which a person says what formatPolicy says elsewhere, for errors; NULL: a
-	 * StorageClass says it.
+	 * For errors: the command-line option that replaces formatPolicy; NULL: the policy is from
+	 * a StorageClass.
 	 */
 	const char *format_option;
 };
 
-/* One stage in progress, and what it has to undo. */
+/* One stage in progress, and its changes that may have to be undone. */
 struct staging {
 	struct node *node;
 	const struct stage_request *r;
-	struct device dev; /* what device_wait() has found */
-	char *asked;       /* where the mount goes, as the request has it */
-	char *path;        /* the same as mountinfo has it, once it was made */
+	struct device dev;          /* from device_wait() */
+	char *path;                 /* the resolved mount point */
+	struct mount_target target; /* `path`, opened by staging_make_point() */
 	enum target_kind kind;
-	struct strs flags; /* of the mount, one each */
+	struct strs flags; /* mount flags, one per element */
 	bool read_only;
-	unsigned made; /* levels of `asked` that were made */
+	unsigned made; /* number of directory levels that staging_make_point() created */
 	bool mounted;
-	struct gate_pass pass; /* unless check_only */
-	/* The gate is closed: the call only checks whether the volume is staged. */
+	struct gate_pass pass; /* not set if check_only */
+	/* The gate is closed, so the call only checks whether the volume is already staged. */
 	bool check_only;
-	/* Of stage_disk() alone. */
-	int fd; /* of the disk, open while it works; -1 */
+	/* Only for stage_disk(). */
+	int fd; /* descriptor of the disk, open during the stage; -1: none */
 	uint64_t diskseq;
-	bool set_ro, was_ro; /* BLKROSET was used; the state before */
+	bool set_ro, was_ro; /* set_ro: BLKROSET was called; was_ro: the state before */
 	/*
-	 * Of stage_share() alone, as it was before device_wait(): the tag could not be mounted; the
-	 * device was present, and nothing proves its tag, so the tag was not probed.
+	 * Only for stage_share(): the state before device_wait(). tag_was_absent: the tag could not
+	 * be mounted. was_present: the device was present but its tag unproven, so the tag was not
+	 * probed.
 	 */
 	bool tag_was_absent, was_present;
 };
 
-/* Makes the mount point, with the directories above it, and learns its name in mountinfo. */
+/* Sets s->path. Errors are those of paths_resolve(). */
+int staging_find_path(struct staging *s, struct err *err) MUST_CHECK;
+/* Creates the mount point and its missing parent directories, and opens it. */
 int staging_make_point(struct staging *s, struct err *err) MUST_CHECK;
-/* -1 UNAVAILABLE: the volume is not staged, and the gate is closed. */
+/* To be called if the volume is not staged. Returns -1 (UNAVAILABLE) if the gate is closed. */
 int staging_check_gate(const struct staging *s, struct err *err) MUST_CHECK;
-/* Takes away the mount and what staging_make_point() has made. */
+/* Removes the mount and all that staging_make_point() has created. */
 void staging_undo(struct staging *s);
-/* Is it a code after which the caller tries again, or unstages? The driver may stay bound then. */
+/*
+ * Returns true for codes after which the caller retries or unstages, so the function may stay bound
+ * to its driver.
+ */
 bool staging_is_retried(enum err_code code);

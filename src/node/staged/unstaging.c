@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds, before anything is unmounted, the other mounts of the staged volume, in this mount
- * namespace and in others. Changes nothing.
+ * Finds the other mounts of the staged volume, in this mount namespace and in others, before it is
+ * unmounted. Changes nothing.
  */
 #include "node/staged/unstaging.h"
 
@@ -23,7 +23,9 @@ struct holders_query unstaging_query(const struct unstaging *u)
 	};
 }
 
-/* What a person can look at on the host: the disk's node, or the path. */
+/*
+ * Returns the object that an operator can inspect on the host: the disk's device node, or the path.
+ */
 static const char *unstaging_shown(const struct unstaging *u)
 {
 	return *u->dev.path ? u->dev.path : u->mountpoint.path;
@@ -56,7 +58,7 @@ FRAME_OF_ITS_OWN int unstaging_refuse_published(const struct unstaging *u, struc
 	               more ? "s that use it" : " that uses it");
 }
 
-/* Does what is mounted or unmounted where this volume is staged propagate to other namespaces? */
+/* Returns true if mounts and unmounts at the staging path propagate to other namespaces. */
 static bool is_shared_here(const struct unstaging *u)
 {
 	for (size_t i = 0; i < u->table->n; i++)
@@ -66,8 +68,8 @@ static bool is_shared_here(const struct unstaging *u)
 }
 
 /*
- * For a disk, a claim after the unmount asks the kernel again; for a share, only this check
- * decides.
+ * For a share, this is the only check; for a disk, an exclusive open after the unmount checks
+ * again.
  */
 FRAME_OF_ITS_OWN int unstaging_refuse_captured(const struct unstaging *u, struct deadline d,
                                                struct err *err)
@@ -87,8 +89,8 @@ FRAME_OF_ITS_OWN int unstaging_refuse_captured(const struct unstaging *u, struct
 		if (!h.n && q.exhaustive && !holders_saw_all(&h)) {
 			holders_describe(&h, &q, unstaging_shown(u), &text);
 			return err_set(err, ERR_UNAVAILABLE,
-			               "it is not known whether its share is mounted in another "
-			               "mount namespace: %s",
+			               "could not determine whether its share is mounted in "
+			               "another mount namespace: %s",
 			               text.ptr);
 		}
 		if (!h.n)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An unstage in progress: what unstaging a disk (unstage_disk.h), unstaging a share
- * (unstage_share.h) and their caller (unstage.c) have in common. Private to these files. No state,
- * any thread.
+ * An unstage in progress: the state shared by unstage_disk.h, unstage_share.h and their caller
+ * (unstage.c). Private to these files. No global state, any thread.
  */
 #pragma once
 
@@ -12,7 +11,7 @@
 #include "node/node.h"
 #include "node/target/mountpoint.h"
 
-/* How often an unstage looks, for unstaging_ms (struct node_tuning) at most. */
+/* Interval in ms at which an unstage polls, for at most unstaging_ms (struct node_tuning). */
 #define UNSTAGING_STEP_MS 50
 
 struct unstaging {
@@ -20,21 +19,25 @@ struct unstaging {
 	const char *volume_id;
 	struct mount_table *table;
 	struct mountpoint mountpoint;
-	dev_t fs;  /* number that mountinfo has for its filesystem; 0: raw block */
-	bool gone; /* this host has no disk of this number any more; or the share is dead */
-	/* Of a disk alone. */
+	dev_t fs;  /* device number of the filesystem in mountinfo; 0: raw block */
+	bool gone; /* the host has no disk with this number any more, or the share is dead */
+	/* The remaining fields are used only for disks. */
 	struct device dev;
-	bool ours; /* `dev` is the disk, an NVMe namespace that can be opened */
+	bool ours; /* `dev` is set: an NVMe namespace that can be opened */
 };
 
-/* FAILED_PRECONDITION: what is staged is mounted elsewhere in this mount namespace, too. */
+/*
+ * Checks the volume's mounts in this mount namespace. FAILED_PRECONDITION: there is one other than
+ * the staging path.
+ */
 int unstaging_refuse_published(const struct unstaging *u, struct err *err) MUST_CHECK;
 /*
- * FAILED_PRECONDITION: another mount namespace has a copy of the mount, to which our unmount will
- * not propagate. A container that is just being started has one for a moment: that is waited for.
- * UNAVAILABLE: for a share, this could not be found out.
+ * Checks the volume's mounts in other mount namespaces. FAILED_PRECONDITION: one of them has a copy
+ * of the mount, and an unmount in this namespace does not propagate there. A starting container has
+ * such a copy for a moment, so the call first waits for it to disappear. UNAVAILABLE: the check of
+ * a share failed.
  */
 int unstaging_refuse_captured(const struct unstaging *u, struct deadline d, struct err *err)
 	MUST_CHECK;
-/* The query for who holds it, which the caller narrows. */
+/* Returns a query for the volume's holders; the caller narrows it. */
 struct holders_query unstaging_query(const struct unstaging *u);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mountpoint_unmount() with an error that names what keeps the mount busy: "Device or resource
- * busy" alone helps no operator.
+ * Unmounts like mountpoint_unmount(), but the error names the holder of a busy mount, because
+ * "Device or resource busy" is not enough for an operator.
  */
 #pragma once
 
@@ -10,8 +10,8 @@
 #include "node/target/mountpoint.h"
 
 /*
- * UNAVAILABLE: the mount is still busy after busy_ms (struct node_tuning). The text names what is
- * mounted below it, the loop device over it, or the processes that hold it.
+ * UNAVAILABLE: the mount is still busy after busy_ms (struct node_tuning). The message names the
+ * mounts below it, the loop device over it, or the processes that hold it.
  */
 int busy_unmount(const struct node *n, const struct mountpoint *p, bool lazy, struct deadline d,
                  struct err *err) MUST_CHECK;

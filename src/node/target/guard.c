@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests to filesystems, each on a detached thread. Owns the list of requests in progress. A
- * helper that never returns keeps its request and its small stack, once per filesystem and kind of
- * request. The lock guards the list and the fields of the requests; no filesystem is asked under
- * it.
+ * Makes requests to filesystems, each on a detached thread. Owns the list of requests in progress.
+ * A helper that never returns keeps its request and its small stack; there is at most one such
+ * helper per filesystem and kind of request. The lock protects the list and the fields of the
+ * requests; no filesystem is accessed under it.
  */
 #include "node/target/guard.h"
 
@@ -29,7 +29,7 @@
 #include "common/str.h"
 #include "node/mount/mount.h"
 
-/* The box of a helper. `done`, `hung` and the result are under guard->lock. */
+/* The data of a helper. `done`, `hung` and the result are protected by guard->lock. */
 struct guard_probe {
 	struct guard_probe *next;
 	struct guard *guard;
@@ -40,16 +40,16 @@ struct guard_probe {
 	char *path;
 	int64_t since;
 	bool done;
-	bool hung; /* a caller has waited guard_ms for it */
-	int sys;   /* errno, 0 when it worked */
+	bool hung; /* a caller has waited for it for guard_ms */
+	int sys;   /* errno; 0 on success */
 	struct statvfs result;
 };
 
-/* Outlives its owner while a helper hangs. */
+/* Outlives its owner as long as a helper hangs. */
 struct guard {
 	pthread_mutex_t lock;
 	struct guard_probe *probes;
-	unsigned holders; /* the owner and each probe */
+	unsigned holders; /* references: one of the owner, and one of each probe */
 	const int64_t *wait_ms;
 	int (*ask[GUARD_ASKS])(const char *path, struct statvfs *ret);
 };
@@ -87,8 +87,10 @@ static int guard_read_entry(const char *path)
 }
 
 /*
- * An xfs that has shut itself down answers statfs(2) from memory, but reads no directory. The
- * server of a share answers each statfs(2) itself, and may need long to list a large directory.
+ * Calls statvfs(3), and for a disk's filesystem reads the first directory entry, because an xfs
+ * that has shut itself down still answers statfs(2) from memory. For a share no directory is read:
+ * the server answers each statfs(2) itself, and may take long to list a large directory. A
+ * directory that may not be listed (root squash, SELinux) says nothing about the filesystem.
  */
 static int guard_read_root(const char *path, struct statvfs *ret)
 {
@@ -97,7 +99,9 @@ static int guard_read_root(const char *path, struct statvfs *ret)
 	if (statfs(path, &fs) < 0)
 		return -1;
 	*ret = as_statvfs(&fs);
-	return fs.f_type == FUSE_SUPER_MAGIC ? 0 : guard_read_entry(path);
+	if (fs.f_type == FUSE_SUPER_MAGIC || guard_read_entry(path) == 0)
+		return 0;
+	return errno == EACCES || errno == EPERM ? 0 : -1;
 }
 
 static int open_directory(const char *path)
@@ -106,9 +110,9 @@ static int open_directory(const char *path)
 }
 
 /*
- * Removing an extended attribute that does not exist: the kernel waits for the end of a freeze,
- * then the filesystem begins a transaction and looks up the name. Any other errno is the answer of
- * a filesystem that can be written.
+ * Removes an extended attribute that does not exist: the kernel first waits until the filesystem is
+ * not frozen, then the filesystem starts a transaction and looks up the name. Any other errno means
+ * that the filesystem is writable.
  */
 static int guard_remove_absent(const char *path, const char *name)
 {
@@ -120,7 +124,10 @@ static int guard_remove_absent(const char *path, const char *name)
 	                                                                                    : 0;
 }
 
-/* Of a namespace that no filesystem has: the filesystem is not asked, so nothing is written. */
+/*
+ * Removes an attribute in a namespace that no filesystem supports, so the request does not reach
+ * the filesystem and nothing is written.
+ */
 static int begin_write(const char *path, struct statvfs *ignored)
 {
 	(void)ignored;
@@ -133,7 +140,10 @@ static int begin_transaction(const char *path, struct statvfs *ignored)
 	return guard_remove_absent(path, "trusted.snap-csi.absent");
 }
 
-/* A freeze of the device counts apart from one of fsfreeze(8), and a call may end only one. */
+/*
+ * Thaws the filesystem. The kernel counts a freeze of the device separately from one of
+ * fsfreeze(8), and one call ends only one freeze.
+ */
 static int guard_thaw(const char *path, struct statvfs *ignored)
 {
 	enum { FREEZES_MAX = 8 };
@@ -214,8 +224,9 @@ static bool is_write(enum guard_ask ask)
 }
 
 /*
- * Would the request `ask` hang if `that` hangs? A filesystem that cannot be read cannot be written
- * either. A thaw is always tried: it may end the wait of the other requests.
+ * Returns true if the request `ask` would hang while `that` hangs. A filesystem that cannot be read
+ * cannot be written either. A thaw is always tried, because it may end the wait of the other
+ * requests.
  */
 static bool hangs_as(enum guard_ask ask, enum guard_ask that)
 {
@@ -232,7 +243,7 @@ static void guard_unlink_locked(struct guard *g, struct guard_probe *l)
 		}
 }
 
-/* Another probe of the same filesystem, by another path, that hangs as well. */
+/* Returns true if another probe of the same filesystem, by another path, hangs as well. */
 static bool hangs_too_locked(struct guard *g, const struct guard_probe *l)
 {
 	assert_locked(&g->lock);
@@ -242,7 +253,10 @@ static bool hangs_too_locked(struct guard *g, const struct guard_probe *l)
 	return false;
 }
 
-/* Counts filesystems, not probes. A frozen filesystem does not count: its device answers. */
+/*
+ * Counts hung filesystems, not probes. A frozen filesystem is not counted, because its device
+ * answers.
+ */
 static void count_hung_locked(struct guard *g, const struct guard_probe *l, int n)
 {
 	if (l->ask == GUARD_READ && !hangs_too_locked(g, l))
@@ -274,7 +288,8 @@ static void guard_probe_free(void *box)
 }
 
 /*
- * Starts a probe, of which the caller gets a reference. NULL with *err: no thread can be started.
+ * Starts a probe, and returns a reference. Returns NULL, with *err set, if no thread can be
+ * started.
  */
 static struct guard_probe *guard_begin_locked(struct guard *g, enum guard_ask ask, dev_t devno,
                                               const char *path, struct err *err)
@@ -291,7 +306,7 @@ static struct guard_probe *guard_begin_locked(struct guard *g, enum guard_ask as
 		                    .since = monotonic_ns() };
 	l->work = detached_start(guard_helper, guard_probe_free, l, err);
 	if (!l->work) {
-		err_wrap(err, "look at %s", path);
+		err_wrap(err, "probe %s", path);
 		free(l->path);
 		free(l);
 		return NULL;
@@ -304,7 +319,7 @@ static struct guard_probe *guard_begin_locked(struct guard *g, enum guard_ask as
 static int refuse_guard_hang(const struct guard_probe *l, const char *path, struct err *err)
 {
 	const char *fact = l->ask == GUARD_READ ? "has not answered"
-	                   : is_write(l->ask)   ? "has held a write"
+	                   : is_write(l->ask)   ? "has blocked a write"
 	                                        : "has not been thawed";
 	const char *cause = l->ask == GUARD_READ
 	                            ? "its device hangs"
@@ -317,7 +332,7 @@ static int refuse_guard_hang(const struct guard_probe *l, const char *path, stru
 	return -1;
 }
 
-/* Takes a reference to a probe in progress, or to a new one. NULL: *err is set. */
+/* Takes a reference to a probe in progress, or to a new one. Returns NULL if *err is set. */
 static struct guard_probe *guard_hold_locked(struct guard *g, enum guard_ask ask, dev_t devno,
                                              const char *path, struct err *err)
 {
@@ -340,7 +355,10 @@ static struct guard_probe *guard_hold_locked(struct guard *g, enum guard_ask ask
 	return l;
 }
 
-/* A reference to a write of this filesystem that is in progress. NULL: there is none. */
+/*
+ * Takes a reference to a write probe of this filesystem that is in progress. Returns NULL if there
+ * is no such probe.
+ */
 static struct detached *hold_write(struct guard *g, dev_t devno)
 {
 	WITH_LOCK(&g->lock);
@@ -350,7 +368,9 @@ static struct detached *hold_write(struct guard *g, dev_t devno)
 	return NULL;
 }
 
-/* Waits for the writes that the freeze has blocked: until they end, the mount is busy. */
+/*
+ * Waits for the write probes that the freeze has blocked, because the mount is busy until they end.
+ */
 static void await_writes(struct guard *g, dev_t devno, struct deadline until)
 {
 	struct detached *write;
@@ -362,7 +382,7 @@ static void await_writes(struct guard *g, dev_t devno, struct deadline until)
 	}
 }
 
-/* After the wait: the answer, or that the filesystem hangs. */
+/* After the wait, returns the answer, or an error that the filesystem hangs. */
 static int guard_result(struct guard_probe *l, const char *path, struct statvfs *ret, int *ret_sys,
                         struct err *err)
 {
@@ -402,7 +422,7 @@ static int guard_request(struct guard *g, enum guard_ask ask, dev_t devno, const
 static int refuse_errno(enum guard_ask ask, int sys, const char *path, struct err *err)
 {
 	err_sys(err, sys, "%s the filesystem at %s",
-	        ask == GUARD_READ ? "look at"
+	        ask == GUARD_READ ? "read"
 	        : is_write(ask)   ? "write to"
 	                          : "thaw",
 	        path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names of kubelet's directories, and its vol_data.json. Opens regular files of kubelet's own
- * filesystem only; keeps nothing.
+ * Parses the names of kubelet's directories, and its vol_data.json. Opens only regular files of
+ * kubelet's own filesystem; caches nothing.
  */
 #include "node/target/kubelet.h"
 
@@ -31,7 +31,10 @@ void kubelet_volume_dir_clear(struct kubelet_volume_dir *p)
 
 /* ---- vol_data.json ---- */
 
-/* Never negative, which means "no file": time() may lag behind a timestamp, and clocks are set back. */
+/*
+ * Sets the time since the file was written. It is never negative, which would mean "no file", even
+ * if a clock was set back or time() lags behind a timestamp.
+ */
 static void age_of(const char *path, struct kubelet_volume_dir *ret)
 {
 	struct stat st;
@@ -41,7 +44,7 @@ static void age_of(const char *path, struct kubelet_volume_dir *ret)
 		ret->since = now > st.st_mtime ? now - st.st_mtime : 0;
 }
 
-/* What kubelet has written in `dir`; that there is nothing is no error. */
+/* Reads vol_data.json in `dir`; a missing file is not an error. */
 static void read_vol_data(const char *dir, const char *driver, struct kubelet_volume_dir *ret)
 {
 	char *path AUTO(free) = xasprintf("%s/vol_data.json", dir);
@@ -66,7 +69,7 @@ static void read_vol_data(const char *dir, const char *driver, struct kubelet_vo
 
 /* ---- names ---- */
 
-/* The parts of a relative path; false: there are more than `PARTS_MAX`. */
+/* Splits a relative path; returns false if it has more than `PARTS_MAX` parts. */
 static bool kubelet_split(const char *path, struct strs *ret)
 {
 	while (*path) {
@@ -81,13 +84,16 @@ static bool kubelet_split(const char *path, struct strs *ret)
 	return true;
 }
 
-/* Does part i have this name? */
+/* Returns true if part i has this name. */
 static bool is(const struct strs *parts, size_t i, const char *name)
 {
 	return i < parts->n && str_eq(parts->v[i], name);
 }
 
-/* pods/UID/volumes/kubernetes.io~csi/PV/mount, pods/UID/volumeDevices/kubernetes.io~csi/PV */
+/*
+ * Parses pods/UID/volumes/kubernetes.io~csi/PV/mount and
+ * pods/UID/volumeDevices/kubernetes.io~csi/PV.
+ */
 static void read_pod_dir(const char *kubelet_dir, const char *driver, const struct strs *parts,
                          struct kubelet_volume_dir *ret)
 {
@@ -107,7 +113,7 @@ static void read_pod_dir(const char *kubelet_dir, const char *driver, const stru
 	read_vol_data(dir, driver, ret);
 }
 
-/* staging/PV/ID, publish/PV/UID, PV/dev/UID */
+/* Parses staging/PV/ID, publish/PV/UID and PV/dev/UID. */
 static void read_block_dir(const char *kubelet_dir, const char *driver, const struct strs *parts,
                            struct kubelet_volume_dir *ret)
 {
@@ -152,9 +158,28 @@ void kubelet_volume_dir_read(const char *kubelet_dir, const char *driver, const 
 	}
 }
 
-/* ---- what is wanted ---- */
+int kubelet_check_volume(const char *kubelet_dir, const struct mountpoint *p, const char *volume_id,
+                         struct err *err)
+{
+	struct kubelet_volume_dir k AUTO(kubelet_volume_dir_clear) = { .since = -1 };
+	bool staged;
 
-/* <dir>/<name>/<rest> for each name in it. */
+	if (p->kind == MOUNTPOINT_NONE)
+		return 0;
+	kubelet_volume_dir_read(kubelet_dir, "", p->path, &k);
+	if (!k.volume_id || str_eq(k.volume_id, volume_id))
+		return 0;
+	staged = k.role == KUBELET_STAGED;
+	return err_set(err, ERR_PRECONDITION,
+	               "%s: volume %s is %s there (vol_data.json of kubelet), expected %s; nothing "
+	               "is unmounted; next: %s volume %s",
+	               p->path, k.volume_id, staged ? "staged" : "published", volume_id,
+	               staged ? "unstage" : "unpublish", k.volume_id);
+}
+
+/* ---- wanted paths ---- */
+
+/* Adds <dir>/<name>/<rest> for each name in the directory. */
 static void add_each(const char *dir, const char *rest, struct strs *ret)
 {
 	struct strs names AUTO(strs_clear) = STRS_INIT;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds a volume by a path. struct located owns the mount table into which its mountpoint points.
- * The disk is looked up by the mount's device number; only located_open() opens it, because opening
- * a device that hangs may block.
+ * The disk is searched for by the mount's device number. Only located_open() opens it, because
+ * opening a device that hangs may block.
  */
 #include "node/target/located.h"
 
@@ -34,7 +34,8 @@ int locate(struct node *n, const char *volume_id, const char *path, struct locat
 	rc = device_by_number(&n->o.world, ret->mountpoint.disk, &ret->dev, err);
 	if (rc == DEVICE_ABSENT)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "the device %u:%u of %s has gone: it was detached while in use",
+		               "the device %u:%u of %s no longer exists: it was detached while "
+		               "in use",
 		               major(ret->mountpoint.shown), minor(ret->mountpoint.shown),
 		               ret->mountpoint.path);
 	return rc;

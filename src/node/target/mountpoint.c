@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells a mounted filesystem from a bound device node by mountinfo: the root of the first is "/",
- * that of the second the node's name on devtmpfs. Owns only the resolved path. Does not know which
- * disk should be there.
+ * Distinguishes a mounted filesystem from a bound device node by mountinfo: the root of a
+ * filesystem is "/", and that of a device node is its name on devtmpfs. Owns only the resolved
+ * path. The callers compare the disk with the expected one.
  */
 #include "node/target/mountpoint.h"
 
@@ -11,6 +11,7 @@
 #include <linux/btrfs.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -20,7 +21,10 @@
 #include "common/mem.h"
 #include "node/mount/fsprobe.h"
 
-/* More layers than retries have ever stacked: ends the loop of mountpoint_unmount(). */
+/*
+ * Maximum number of stacked mounts that mountpoint_unmount() removes; retries have never created as
+ * many.
+ */
 #define MAX_LAYERS 256
 #define NO_DISK makedev(0, 0)
 
@@ -35,21 +39,24 @@ char *mountpoint_block_file(const char *staging_path, const char *volume_id)
 	return xasprintf("%s/%s", staging_path, volume_id);
 }
 
-/* stat(2) of a path from the mount table. An error is no answer: the caller may retry. */
+/*
+ * Calls stat(2) for a path from the mount table. After an error, the kind of the mount is unknown,
+ * so the caller may retry.
+ */
 static int stat_path(const char *path, struct stat *ret, struct err *err)
 {
 	if (stat(path, ret) == 0)
 		return 0;
-	err_sys(err, errno, "look at %s, which the mount table shows", path);
+	err_sys(err, errno, "stat %s, which the mount table shows", path);
 	return err_recode(err, ERR_UNAVAILABLE);
 }
 
 /*
- * Sets the disk of a mounted filesystem. mountinfo has the disk's number, except for btrfs: there
- * the number is anonymous, and only the path of the device node tells the disk
- * (mountpoint_check_same() compares UUIDs). When that node does not exist, the disk was removed,
- * and the number stays the anonymous one, which no disk has. MOUNTPOINT_OTHER: it is not a
- * filesystem of a disk.
+ * Sets the disk of a mounted filesystem. mountinfo has the disk's number, except that for btrfs the
+ * number is anonymous, and only the path of the device node identifies the disk
+ * (mountpoint_check_same() compares UUIDs). If that node does not exist, the disk was removed, and
+ * `disk` is the anonymous number, which no disk has. Sets the kind to MOUNTPOINT_OTHER if it is not
+ * a filesystem of a disk.
  */
 static int read_filesystem(struct mountpoint *p, struct err *err)
 {
@@ -76,34 +83,43 @@ static int read_filesystem(struct mountpoint *p, struct err *err)
 }
 
 /*
- * Was the bound device node removed? Then "//deleted" follows its name (proc_pid_mountinfo(5)). The
- * kernel removes the node when the disk goes; the bind stays, and leads to the disk that gets the
- * number next.
+ * Returns true if the bound device node was removed; "//deleted" then follows its name
+ * (proc_pid_mountinfo(5)). The kernel removes the node together with the disk. The bind mount
+ * stays, and leads to the next disk that gets the same device number.
  */
 static bool node_is_removed(const struct mount *m)
 {
 	return str_has_suffix(m->root, "//deleted");
 }
 
-/* The UUID of a mounted btrfs as blkid writes it. */
-static int btrfs_uuid(const char *path, char ret[37], struct err *err)
+/*
+ * Reads the UUID in the metadata of a mounted btrfs. If two copies are mounted, the kernel gives
+ * the second one a temporary fsid (6.7). A kernel before 5.10 does not return the metadata UUID,
+ * but never uses temporary fsids.
+ */
+static int read_btrfs_uuid(const char *path, uint8_t ret[16], struct err *err)
 {
-	struct btrfs_ioctl_fs_info_args info = { 0 };
+	struct btrfs_ioctl_fs_info_args info = { .flags = BTRFS_FS_INFO_FLAG_METADATA_UUID };
 	int fd AUTO(fd) = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	bool told;
 
 	if (fd < 0 || ioctl(fd, BTRFS_IOC_FS_INFO, &info) < 0)
 		return err_sys(err, errno, "read the UUID of the btrfs at %s", path);
-	for (unsigned i = 0, n = 0; i < sizeof(info.fsid); i++) {
-		if (i == 4 || i == 6 || i == 8 || i == 10)
-			ret[n++] = '-';
-		n += (unsigned)snprintf(ret + n, 3, "%02x", info.fsid[i]);
-	}
+	told = info.flags & BTRFS_FS_INFO_FLAG_METADATA_UUID;
+	memcpy(ret, told ? info.metadata_uuid : info.fsid, 16);
 	return 0;
 }
 
+/* Formats a UUID as blkid does. */
+static void add_uuid(struct str *text, const uint8_t uuid[16])
+{
+	for (unsigned i = 0; i < 16; i++)
+		str_addf(text, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+}
+
 /*
- * A mounted filesystem has its device open exclusively, so another exclusive open fails. 0: the
- * device is claimed. MOUNTPOINT_DISK_GONE: it is not claimed.
+ * Checks whether a mounted filesystem has the device open, which makes another exclusive open fail.
+ * Returns 0 if the device is claimed, or MOUNTPOINT_DISK_GONE if it is not.
  */
 static int check_claimed(const struct device *dev, struct err *err)
 {
@@ -126,20 +142,22 @@ int mountpoint_compare(const struct mountpoint *p, const struct device *dev, str
                        struct err *err)
 {
 	struct fsprobe fs;
-	char uuid[37];
+	uint8_t uuid[16];
 	int fd AUTO(fd) = -1;
 
 	if (!mountpoint_is_btrfs(p))
 		return 0;
-	if (btrfs_uuid(p->path, uuid, err) || device_open(dev, O_RDONLY, &fd, NULL, err) ||
+	if (read_btrfs_uuid(p->path, uuid, err) || device_open(dev, O_RDONLY, &fd, NULL, err) ||
 	    fsprobe_fd(fd, dev->path, &fs, err))
 		return -1;
-	if (str_eq(fs.uuid, uuid))
+	if (str_eq(fs.type, "btrfs") && memcmp(fs.metadata_uuid, uuid, sizeof(uuid)) == 0)
 		return check_claimed(dev, err);
+	str_addf(other, "%s shows the btrfs ", p->path);
+	add_uuid(other, uuid);
 	str_addf(other,
-	         "%s shows the btrfs %s, but on %s is %s with UUID %s: its disk has gone and its "
-	         "name was given to another",
-	         p->path, uuid, dev->path, fs.found, *fs.uuid ? fs.uuid : "none");
+	         ", but %s has %s with UUID %s: its disk no longer exists, and its name now "
+	         "belongs to another disk",
+	         dev->path, fs.found, *fs.uuid ? fs.uuid : "none");
 	return MOUNTPOINT_OTHER_DISK;
 }
 
@@ -152,8 +170,8 @@ int mountpoint_check_same(const struct mountpoint *p, const struct device *dev, 
 }
 
 /*
- * What cannot be seen can be neither used nor unmounted, and "nothing is there" would be a lie:
- * the volume is still mounted.
+ * Sets the error for a hidden mount, which can be neither used nor unmounted. Its volume must not
+ * be treated as absent, because it is still mounted.
  */
 static int refuse_hidden(const struct mount_table *t, const char *path, struct err *err)
 {
@@ -164,13 +182,16 @@ static int refuse_hidden(const struct mount_table *t, const char *path, struct e
 	cover = mount_containing(t, path);
 	return err_set(err, ERR_PRECONDITION,
 	               "%s of device %u:%u is mounted at %s, but %s (%s) was mounted over it at "
-	               "%s: unmount %s, then it is found again",
+	               "%s: unmount %s to make it visible again",
 	               hidden->fs_type, major(hidden->devno), minor(hidden->devno), path,
 	               cover ? cover->fs_type : "something", cover ? cover->source : "unknown",
 	               cover ? cover->target : "/", cover ? cover->target : "that");
 }
 
-/* Only a device node is read, or something that this driver does not mount. */
+/*
+ * Determines the kind of a mount that is not a filesystem: a device node, or a mount that is not
+ * this driver's.
+ */
 static int read_device_node(struct mountpoint *p, struct err *err)
 {
 	struct stat st;
@@ -195,7 +216,8 @@ int mountpoint_read(const struct mount_table *t, const char *path, struct mountp
 	if (rc < 0 || refuse_hidden(t, p.path ? p.path : path, err))
 		return -1;
 	p.m = rc == 0 ? mount_at(t, p.path) : NULL;
-	if (p.m && mount_is_share(p.m)) { /* never touched: its server may hang */
+	/* a share is never accessed, because its server may hang */
+	if (p.m && mount_is_share(p.m)) {
 		p.kind = str_eq(p.m->root, "/") ? MOUNTPOINT_SHARE : MOUNTPOINT_OTHER;
 		p.shown = p.disk = p.m->devno;
 	} else if (p.m && (str_eq(p.m->root, "/") ? read_filesystem(&p, err)
@@ -243,9 +265,9 @@ int mountpoint_read_staged(const struct mount_table *t, const char *staging_path
 }
 
 /*
- * Names of removed device nodes are given to others, which may be removed as well: there the name
- * does not tell that two mounts show one node, and its inode does. A node that cannot be looked at
- * may be the same one.
+ * Returns true if the mount shows another device node. Names of removed nodes are reused for other
+ * nodes, which may be removed as well. So an equal name does not prove that two mounts show the
+ * same node, but an equal inode does. A node that cannot be read may be the same one.
  */
 static bool is_other_node(const struct mountpoint *p, const struct mount *m)
 {
@@ -287,8 +309,9 @@ const char *mountpoint_probe_path(const struct mount_table *t, const struct moun
 }
 
 /*
- * A filesystem of the kernel's memory is somebody else's for certain: an emptyDir, a Secret. Of
- * others that this driver does not mount that is not certain, as its predecessor mounted more.
+ * Rejects a mount that certainly has another owner, such as the tmpfs of an emptyDir or a Secret.
+ * Other types that this driver does not mount are accepted, because its predecessor mounted more
+ * types.
  */
 static int refuse_foreign(const struct mountpoint *p, struct err *err)
 {
@@ -316,8 +339,8 @@ static int unmount_layer(const char *path, bool lazy, struct err *err)
 }
 
 /*
- * umount(2) takes nothing away. Usually nothing is left there; but a namespace may not take apart
- * what it was given by the one that made it.
+ * Called if umount(2) has found nothing to unmount. Usually no mount is left; but a mount namespace
+ * may not unmount a mount that it got from the namespace that created it.
  */
 static int check_gone(const char *path, const char *proc_root, struct err *err)
 {
@@ -334,9 +357,9 @@ static int check_gone(const char *path, const char *proc_root, struct err *err)
 }
 
 /*
- * Where a share's server says that a directory is a mount point of its own, the kernel's client
- * mounts it as soon as somebody goes there (fuse_dentry_automount() of fs/fuse/dir.c; the source is
- * "none"), and that keeps the share's mount busy. One that is in use itself stays.
+ * Unmounts the submounts of a share. If its server marks a directory as a separate mount point, the
+ * kernel mounts it at the first access (fuse_dentry_automount() of fs/fuse/dir.c; the source is
+ * "none"), and that keeps the share's mount busy. A submount that is in use stays.
  */
 static void unmount_within_share(const struct mountpoint *p, const char *proc_root)
 {
@@ -370,8 +393,8 @@ int mountpoint_unmount(const struct mountpoint *p, const char *proc_root, bool l
 			return i ? 0 : check_gone(p->path, proc_root, err);
 		if (rc)
 			return -1;
-		kill_point("unmount: one layer taken away");
+		kill_point("unmount: one layer removed");
 	}
-	return err_set(err, ERR_INTERNAL, "unmount %s: there is still something after %d layers",
-	               p->path, MAX_LAYERS);
+	return err_set(err, ERR_INTERNAL, "unmount %s: still mounted after %d unmounts", p->path,
+	               MAX_LAYERS);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares resolved names. Between this look and the call's work the directories could be
- * exchanged, but only by somebody who may write in kubelet's own directories; the check is there
- * for wrong requests and for links that lead out, not against root.
+ * Compares resolved names. A directory could be replaced between this check and its use, but only
+ * by a process that may write to kubelet's own directories. The check protects against wrong
+ * requests and against links to other directories, not against root.
  */
 #include "node/target/paths.h"
 
@@ -17,6 +17,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/str.h"
+#include "node/mount/mountinfo.h"
 #include "node/node.h"
 
 char *paths_directory(const char *path, char **ret_blocked)
@@ -49,7 +50,7 @@ static bool has_dot_dot(const char *path)
 	return false;
 }
 
-/* Is the resolved directory `dir` the one that `base` names, or below it? */
+/* Returns true if the resolved directory `dir` is `base`, or below it. */
 static bool is_within(const char *dir, const char *base)
 {
 	char *real AUTO(free) = realpath(base, NULL);
@@ -83,11 +84,43 @@ static int refuse_outside(const struct node_options *o, const char *path, const 
 	if (!str_eq(dirname(copy), dir))
 		led = xasprintf(" leads to %s%s, which", str_eq(dir, "/") ? "" : dir, name);
 	return err_set(err, ERR_PRECONDITION,
-	               "%s%s is not below %s (--kubelet-dir)%s%s: nothing is mounted or unmounted "
-	               "there. Where kubelet has another --root-dir, --kubelet-dir must name it; "
-	               "--volume-dir allows the directory of another orchestrator",
+	               "%s%s is not below %s (--kubelet-dir)%s%s: nothing is mounted or "
+	               "unmounted there. If kubelet has another --root-dir, set --kubelet-dir to "
+	               "it; --volume-dir allows the directory of another orchestrator",
 	               path, led ? led : "", o->kubelet_dir,
 	               *other ? ", nor below --volume-dir " : "", other);
+}
+
+/*
+ * Sets the error for a component that cannot be followed. The cause is the link, or a temporary
+ * failure: ENOMEM, EMFILE, a disk error.
+ */
+static int refuse_blocked(const char *blocked, const char *path, struct err *err)
+{
+	char *real AUTO(free) = realpath(blocked, NULL);
+
+	if (real || (errno != ENOENT && errno != ENOTDIR && errno != ELOOP && errno != EACCES)) {
+		err_sys(err, real ? EAGAIN : errno, "follow %s, in which %s is", blocked, path);
+		return err_recode(err, ERR_UNAVAILABLE);
+	}
+	return err_set(err, ERR_PRECONDITION,
+	               "%s cannot be resolved (a dangling link, or not a directory); %s would be "
+	               "below it",
+	               blocked, path);
+}
+
+int paths_resolve(const char *path, char **ret, struct err *err)
+{
+	char *copy AUTO(free) = xstrdup(path), *dir AUTO(free) = NULL, *blocked AUTO(free) = NULL;
+	int rc = mount_resolve_path(path, ret, err);
+
+	if (rc != MOUNT_DIR_ABSENT)
+		return rc;
+	dir = paths_directory(path, &blocked);
+	if (!dir)
+		return refuse_blocked(blocked, path, err);
+	*ret = xasprintf("%s/%s", dir, basename(copy));
+	return 0;
 }
 
 int paths_check(const struct node_options *o, const char *path, struct err *err)
@@ -98,14 +131,10 @@ int paths_check(const struct node_options *o, const char *path, struct err *err)
 		return err_set(err, ERR_INVALID, "\"%s\" is not absolute", path);
 	if (has_dot_dot(path))
 		return err_set(err, ERR_INVALID,
-		               "\"%s\" has a component \"..\": write the path without", path);
+		               "\"%s\" has a component \"..\": write the path without it", path);
 	dir = paths_directory(path, &blocked);
 	if (!dir)
-		return err_set(
-			err, ERR_PRECONDITION,
-			"%s cannot be followed (a link that leads nowhere, or no directory); "
-			"%s would be in it",
-			blocked, path);
+		return refuse_blocked(blocked, path, err);
 	return paths_allowed(o, dir) ? 0 : refuse_outside(o, path, dir, err);
 }
 
@@ -115,11 +144,11 @@ int paths_check_point(const struct node_options *o, const char *path, struct err
 
 	if (paths_check(o, path, err))
 		return -1;
-	/* A directory answers EINVAL, without a look into what is mounted on it. */
+	/* For a directory this fails with EINVAL, without accessing a mount on it. */
 	if (readlink(path, &ignored, 1) < 0)
 		return 0;
 	return err_set(err, ERR_PRECONDITION,
 	               "%s is a symbolic link: volumes are neither mounted nor unmounted through "
-	               "one; remove it if nobody needs it",
+	               "links; remove the link if it is not needed",
 	               path);
 }

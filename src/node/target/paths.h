@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which paths the driver acts on: those below kubelet's root directory, and below directories that
- * an operator has named for another orchestrator. A wrong path in a request then neither mounts
- * over nor unmounts anything of the host.
+ * Restricts the paths that the driver acts on to those below kubelet's root directory, and below
+ * directories that an operator has configured for another orchestrator. So a wrong path in a
+ * request cannot mount over, or unmount, any other directory of the host.
  *
- * No state, any thread. What is mounted at the path is not touched.
+ * No state, any thread. The mount at the path is not accessed.
  */
 #pragma once
 
@@ -15,26 +15,33 @@
 struct node_options;
 
 /*
- * 0: the path is below kubelet_dir or one of volume_dirs, after links above it have been followed;
- * its last parts need not exist. INVALID_ARGUMENT: it is not absolute, or has a component "..".
- * FAILED_PRECONDITION: it lies elsewhere, or leads through a link that cannot be followed; the text
- * says which and names the flags.
+ * Checks that the path, with symbolic links in its parent directories resolved, is below
+ * kubelet_dir or one of volume_dirs; its last components need not exist. INVALID_ARGUMENT: it is
+ * not absolute, or has a component "..". FAILED_PRECONDITION: it is elsewhere, or leads through a
+ * link that cannot be followed; the message says which, and names the options.
  */
 int paths_check(const struct node_options *o, const char *path, struct err *err) MUST_CHECK;
 /*
- * The same for a path at which something will be mounted or unmounted: FAILED_PRECONDITION, too,
- * when it is a link itself. Not for calls that run beside others of their volume: for a moment it
- * holds what is mounted there, and an unmount would be EBUSY.
+ * Like paths_check(), for a path that will be mounted or unmounted: also FAILED_PRECONDITION if the
+ * path itself is a symbolic link. Do not call it concurrently with other calls for the volume,
+ * because it keeps the mount open for a moment, in which an unmount would fail with EBUSY.
  */
 int paths_check_point(const struct node_options *o, const char *path, struct err *err) MUST_CHECK;
 /*
- * Is the path, which has no links, below one of them? Nothing on its way is touched, so it may lead
- * through a mount that hangs.
+ * Returns true if the path, which must have its links resolved, is below one of these directories.
+ * Accesses no directory on the way, so the path may lead through a mount that hangs.
  */
 bool paths_allowed(const struct node_options *o, const char *dir);
 /*
- * The directory of an absolute path with its links followed, as far as it exists; malloc'ed. NULL:
- * something on the way exists and cannot be followed; *ret_blocked (may be NULL) is then its name,
- * malloc'ed.
+ * Returns the path, malloc'ed, with the links above its last component resolved, as far as they
+ * exist. Functions that act on the result do not follow links in it: they open its directories one
+ * by one. Errors are those of paths_check(), and INVALID_ARGUMENT if the last component is "." or
+ * "..".
+ */
+int paths_resolve(const char *path, char **ret, struct err *err) MUST_CHECK;
+/*
+ * Returns the parent directory of an absolute path, malloc'ed, with its links resolved as far as it
+ * exists. Returns NULL if a component exists and cannot be followed; *ret_blocked (may be NULL) is
+ * then that component's name, malloc'ed.
  */
 char *paths_directory(const char *path, char **ret_blocked);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads from mountinfo whether the mount that holds a path is shared ("shared:N"). Owns nothing.
- * mountinfo does not tell who else is in the peer group; with mountPropagation: Bidirectional the
- * container runtime has made sure that the host is.
+ * Reads from mountinfo whether the mount that contains a path is shared ("shared:N"). Owns nothing.
+ * mountinfo does not show whether the host belongs to the peer group; with mountPropagation:
+ * Bidirectional the container runtime has ensured that it does.
  */
 #include "node/target/propagation.h"
 
@@ -16,7 +16,7 @@
 #include "node/node.h"
 #include "node/target/paths.h"
 
-/* The directories, below kubelet's root directory, in which volumes are mounted. */
+/* The directories below kubelet's root directory in which volumes are mounted. */
 static const char *const kubelet_dirs[] = { "pods", "plugins/kubernetes.io/csi" };
 
 static char *link_of(const char *proc_root, const char *name)
@@ -36,7 +36,7 @@ bool propagation_matters(const char *proc_root)
 	return (self && str_eq(self, "1")) || (ours && first && !str_eq(ours, first));
 }
 
-/* The part of `path` that a volumeMount has to name: up to one of kubelet_dirs. */
+/* Returns the part of `path` that needs a volumeMount: up to one of kubelet_dirs. */
 static char *kubelet_dir_of(const char *path)
 {
 	char *copy AUTO(free) = xstrdup(path);
@@ -58,17 +58,17 @@ static int refuse_unshared_mount(const struct mount *m, const char *path, struct
 	if (!m || str_eq(m->target, "/"))
 		return err_set(
 			err, ERR_PRECONDITION,
-			"%s is no mount of this container: what is mounted at %s would be seen by "
-			"no pod. The container needs a volumeMount with mountPath: %s and "
-			"mountPropagation: Bidirectional, of a hostPath volume of the same path",
+			"%s is not a mount of this container: no pod would see mounts at %s. The "
+			"container needs a volumeMount with mountPath: %s and mountPropagation: "
+			"Bidirectional, of a hostPath volume of the same path",
 			dir, path, dir);
 	return err_set(
 		err, ERR_PRECONDITION,
-		"%s is not a shared mount (it %s): what is mounted at %s would be seen by no pod. "
-		"The container's volumeMount with mountPath: %s needs mountPropagation: "
-		"Bidirectional",
+		"%s is not a shared mount (it %s): no pod would see mounts at %s. The "
+		"container's volumeMount with mountPath: %s needs mountPropagation: Bidirectional",
 		m->target,
-		m->slave ? "has mountPropagation: HostToContainer, and passes nothing on"
+		m->slave ? "has mountPropagation: HostToContainer, which propagates nothing to "
+			   "the host"
 			 : "has mountPropagation: None",
 		path, m->target);
 }
@@ -101,8 +101,9 @@ static bool is_first_process_hidden(const char *proc_root)
 }
 
 /*
- * On the host itself pods see this driver's mounts whatever their propagation, but not those of
- * drivers in pods. Whether this process is on the host cannot always be determined.
+ * Reports mounts that are not shared if the driver runs directly on the host. Pods then see its
+ * mounts whatever their propagation, but not the mounts of drivers in pods. Whether this process
+ * runs on the host cannot always be determined.
  */
 static void scan_host_mount(const struct node_options *o, const struct mount_table *t,
                             const char *dir, struct strs *warnings)
@@ -114,16 +115,17 @@ static void scan_host_mount(const struct node_options *o, const struct mount_tab
 		return;
 	if (is_first_process_hidden(o->proc_root))
 		strs_addf(warnings,
-		          "%s is on the mount %s, which is not shared. Process 1 may not be looked "
-		          "at, so it cannot be told whether this is a container, and nothing is "
-		          "refused; if it is, no pod will see its volume: the volumeMount with "
-		          "mountPath: %s needs mountPropagation: Bidirectional",
+		          "%s is on the mount %s, which is not shared. Process 1 may not be "
+		          "inspected, so the driver cannot determine whether it runs in a "
+		          "container, and refuses nothing; in a container, no pod will see its "
+		          "volume: the volumeMount with mountPath: %s needs mountPropagation: "
+		          "Bidirectional",
 		          dir, m->target, dir);
 	else
 		strs_addf(warnings,
-		          "%s is on the mount %s, which is not shared: volumes of this driver are "
-		          "seen all the same, since it runs beside kubelet, but a driver in a pod "
-		          "and pods with mountPropagation need \"mount --make-rshared %s\"",
+		          "%s is on the mount %s, which is not shared: volumes of this driver "
+		          "are visible anyway, since it runs beside kubelet, but a driver in a "
+		          "pod and pods with mountPropagation need \"mount --make-rshared %s\"",
 		          dir, m->target, m->target);
 }
 

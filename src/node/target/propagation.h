@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Do the mounts of this driver reach kubelet and its pods? In a container they do only below a
- * mount that is shared with the host (mountPropagation: Bidirectional); elsewhere a pod would write
- * to the disk of its host instead of its volume, without any error.
+ * Checks that the mounts of this driver propagate to kubelet and its pods. In a container, only
+ * mounts below a mount that is shared with the host (mountPropagation: Bidirectional) propagate.
+ * Without propagation, a pod would silently write to its host's disk instead of its volume.
  *
- * When it matters: only in a mount namespace that was made for this process or its container. That
- * is certain when it is process 1 (a container without hostPID), or when process 1 has another
- * mount namespace (a container with hostPID, or one that shares its processes). Otherwise it is a
- * process beside kubelet on the host, whose mounts pods see whatever their propagation, and nothing
- * is refused. Nothing is refused either when this process may not read process 1's namespace.
+ * This matters only if this process or its container has its own mount namespace. That is certain
+ * if the process is PID 1 (a container without hostPID), or if PID 1 has another mount namespace (a
+ * container with hostPID, or one that shares its PID namespace). Otherwise the driver runs on the
+ * host beside kubelet, pods see its mounts whatever their propagation, and no mount is refused. No
+ * mount is refused either if this process may not read the namespace of PID 1.
  *
- * No state; everything is read below the proc root, so recorded files serve as well.
+ * No state; everything is read below the proc root, so recorded files work as well.
  */
 #pragma once
 
@@ -21,18 +21,19 @@
 
 struct node_options;
 
-/* Does this process have a mount namespace of its own? */
+/* Returns true if this process has its own mount namespace. */
 bool propagation_matters(const char *proc_root);
 /*
- * 0: pods see what is mounted at `path`, or own_mounts says that it does not matter.
- * FAILED_PRECONDITION: the text names the mount that is not shared and the line that the DaemonSet
- * lacks. `t` NULL: reads the table itself.
+ * Checks one path. Returns 0 if pods see mounts at `path`, or if own_mounts is false.
+ * FAILED_PRECONDITION: the message names the mount that is not shared, and the line missing from
+ * the DaemonSet. If t is NULL, the function reads the mount table.
  */
 int propagation_check(const struct node_options *o, const struct mount_table *t, const char *path,
                       struct err *err) MUST_CHECK;
 /*
- * For the start: adds a line to `errors` for each of kubelet's directories in which mounts would be
- * refused, and to `warnings` for each that is not shared where nothing is refused.
+ * To be called at the start: adds a line to `errors` for each of kubelet's directories where mounts
+ * would be refused, and to `warnings` for each directory that is not shared although mounts are not
+ * refused.
  */
 int propagation_scan(const struct node_options *o, struct strs *errors, struct strs *warnings,
                      struct err *err) MUST_CHECK;

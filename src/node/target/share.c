@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Probes shares: by the guard, because their server may hang, and by a mount of the tag. Such a
- * mount lies below the driver's folder, whose directories are its own. Does not know what is
- * staged.
+ * Probes shares through the guard, because their server may hang, and finds the share of a tag by
+ * mounting it. Such a mount is below the driver's own directory. Has no list of the staged volumes.
  */
 #include "node/target/share.h"
 
@@ -50,7 +49,10 @@ const struct mount *share_elsewhere(const struct node *n, const struct mount_tab
 	return NULL;
 }
 
-/* Does anything else in the table show the same share? Then an unmount does not wait for it. */
+/*
+ * Returns true if the table has another mount of the same share. An unmount then does not wait for
+ * the share's server.
+ */
 static bool is_shown_elsewhere(const struct mount_table *t, const struct mount *m)
 {
 	const struct mount *first = mount_of(t, m->devno, NULL, NULL);
@@ -59,9 +61,9 @@ static bool is_shown_elsewhere(const struct mount_table *t, const struct mount *
 }
 
 /*
- * Takes away what is mounted at `path`, as mountinfo has it, but not what hangs: the last unmount
- * of a share waits for its server. Lazily, because another process may just be looking at all
- * mounts of this host.
+ * Unmounts the mounts at `path`, which is as in mountinfo, but not one that hangs, because the last
+ * unmount of a share waits for its server. Unmounts lazily, because another process may be scanning
+ * all mounts of this host.
  */
 static int clear_path(const struct node *n, const char *path, struct err *err)
 {
@@ -78,7 +80,7 @@ static int clear_path(const struct node *n, const char *path, struct err *err)
 			return -1;
 		if (mount_remove(path, true, err) < 0)
 			return -1;
-		kill_point("look at a tag: unmounted");
+		kill_point("probe a tag: unmounted");
 	}
 }
 
@@ -92,15 +94,15 @@ static int share_read_devno(const struct node *n, const char *path, dev_t *ret, 
 	m = mount_at(&t, path);
 	if (!m || !mount_is_share(m))
 		return err_set(err, ERR_UNAVAILABLE,
-		               "it was mounted at %s to look at it, but %s is there", path,
+		               "it was mounted at %s for a check, but the path shows %s", path,
 		               m ? m->fs_type : "nothing");
 	*ret = m->devno;
 	return 0;
 }
 
 /*
- * A superblock that was mounted with a security context can only be mounted again with the same
- * one; other options are those of the first mount anyway.
+ * Selects the flags for a probe. A superblock that was mounted with a security context can only be
+ * mounted again with the same one; for other options, those of the first mount stay in effect.
  */
 static void share_probe_options(const struct strs *flags, struct strs *ret)
 {
@@ -114,21 +116,15 @@ static void share_probe_options(const struct strs *flags, struct strs *ret)
 			strs_add(ret, flags->v[i]);
 }
 
-/* The directory to mount at; what a killed driver has left there is taken away. */
+/* Creates the directory to mount at; removes leftovers of a killed driver. */
 static int make_dir(const struct node *n, const char *dir, char **ret_path, struct err *err)
 {
-	char *parent AUTO(free) = xasprintf("%s/" PROBE_DIR, n->o.plugin_dir);
 	unsigned made = 0;
-	int rc;
 
-	if (target_make(parent, TARGET_DIR, &made, err))
+	if (paths_resolve(dir, ret_path, err) || clear_path(n, *ret_path, err) ||
+	    target_make(*ret_path, TARGET_DIR, &made, err))
 		return -1;
-	rc = mount_resolve_path(dir, ret_path, err);
-	if (rc)
-		return rc < 0 ? -1 : err_set(err, ERR_UNAVAILABLE, "%s was removed", parent);
-	if (clear_path(n, *ret_path, err) || target_make(*ret_path, TARGET_DIR, &made, err))
-		return -1;
-	kill_point("look at a tag: directory made");
+	kill_point("probe a tag: directory made");
 	return 0;
 }
 
@@ -136,14 +132,17 @@ static int share_probe_at(const struct node *n, const char *path, const char *ta
                           const struct strs *flags, dev_t *ret, struct err *err)
 {
 	struct strs options AUTO(strs_clear) = STRS_INIT;
+	struct mount_target at AUTO(mount_target_clear) = MOUNT_TARGET_INIT;
 	struct err ignored = ERR_INIT;
 	int rc;
 
 	share_probe_options(flags, &options);
-	rc = mount_share(tag, path, n->o.virtiofs_type, &options, err);
+	if (mount_target_open(path, &at, err))
+		return -1;
+	rc = mount_share(tag, &at, n->o.virtiofs_type, &options, err);
 	if (rc)
 		return rc < 0 ? -1 : SHARE_NO_TAG;
-	kill_point("look at a tag: mounted");
+	kill_point("probe a tag: mounted");
 	rc = share_read_devno(n, path, ret, err);
 	if (clear_path(n, path, rc ? &ignored : err))
 		rc = -1;
@@ -160,7 +159,7 @@ int share_probe_tag(const struct node *n, const char *volume_id, const char *tag
 	if (!rc)
 		rc = share_probe_at(n, path, tag, flags, ret, err);
 	if (rc < 0)
-		return err_wrap(err, "see which share the tag %s leads to", tag);
+		return err_wrap(err, "determine the share of the tag %s", tag);
 	rmdir(path);
 	return rc;
 }
@@ -198,7 +197,10 @@ int share_tidy(const struct node *n, struct str *did, struct err *err)
 		char *one AUTO(free) = xasprintf("%s/%s", dir, names.v[i]);
 		struct err failed = ERR_INIT;
 
-		/* Calls are served already, and probe tags. */
+		/*
+		 * Mounts with this process's token are in use, because calls are already being
+		 * served and may probe tags.
+		 */
 		if (*n->token && str_has_suffix(names.v[i], n->token))
 			continue;
 		if (tidy_one(n, one, &failed) == 0)

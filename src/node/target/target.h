@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mount points in kubelet's directories: made with their parents (kubelet stopped doing that in
- * 1.20) and taken away again one by one, never recursively: what is not an empty directory or an
- * empty file stays, and is an error. A symbolic link is never followed nor removed.
+ * Creates and removes mount points in kubelet's directories. They are created with their parents
+ * (kubelet has not created them since 1.20) and removed one by one, never recursively: anything but
+ * an empty directory or an empty file stays, and is an error. A symbolic link is neither followed
+ * nor removed.
  */
 #pragma once
 
@@ -11,18 +12,17 @@
 enum target_kind { TARGET_DIR, TARGET_FILE };
 
 /*
- * Makes the target and its parents. One that is there is fine if it is a directory, or an empty
- * file, as `kind` wants; else FAILED_PRECONDITION. *ret_made: how many levels were made, the target
- * included; 0 when it was there.
+ * Creates the target and its parents. `path` is resolved (paths_resolve()): a link in it is an
+ * error, and nothing is created behind the link. An existing target is accepted if it is a
+ * directory or an empty file, as `kind` requires; otherwise FAILED_PRECONDITION. *ret_made: the
+ * number of levels created, including the target; 0 if it existed.
  */
 int target_make(const char *path, enum target_kind kind, unsigned *ret_made, struct err *err)
 	MUST_CHECK;
-/*
- * Takes back what target_make() made, as far as it is still empty: the roll-back of a failed call.
- */
+/* Rolls back target_make(): removes the levels that it created, if they are still empty. */
 void target_unmake(const char *path, unsigned made);
 /*
- * Removes the target, on which nothing is mounted. 0 also when it is not there.
- * FAILED_PRECONDITION: it is not empty; the text says what is in it.
+ * Removes the target, on which nothing is mounted. Returns 0 even if it does not exist.
+ * FAILED_PRECONDITION: it is not empty; the message lists its content.
  */
 int target_remove(const char *path, struct err *err) MUST_CHECK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of a record is lines of key=value, the same as in older versions of the driver, in the
- * order that these read. Does not decide what a record allows: format.c, check.c and
- * unstage_disk.c.
+ * A record consists of lines key=value. Keys and order are those of older versions of the driver,
+ * so that these can read the record. format.c, check.c and unstage_disk.c decide what a record
+ * permits.
  */
 #include "node/work/disk_record.h"
 
@@ -23,6 +23,7 @@ static const struct {
 	[DISK_RECORD_MKFS] = { STATE_DIR_JOBS, "" },
 	[DISK_RECORD_E2FSCK] = { STATE_DIR_JOBS, ".e2fsck" },
 	[DISK_RECORD_UNSTAGE] = { STATE_DIR_UNSTAGING, "" },
+	[DISK_RECORD_SETTINGS] = { STATE_DIR_SETTINGS, "" },
 };
 
 static bool is_check(const char *name)
@@ -35,13 +36,25 @@ char *disk_record_path(const struct node *n, const char *volume_id, enum disk_re
 	return state_file_path(n, files[kind].folder, volume_id, files[kind].suffix);
 }
 
-/* ---- texts ---- */
+/* ---- the text of a record ---- */
 
-/* The first lines of a tool's record, which must be the same in any case. */
+/* Returns the first lines of a tool's record, all of which must match. */
 static char *tool_lines(const struct disk_record *r)
 {
 	return xasprintf("volume=%s\nuuid=%s\nnsid=%u\nsize=%llu\nfilesystem=%s\n", r->volume_id,
 	                 r->dev->uuid, r->dev->nsid, (unsigned long long)r->dev->size, r->fs_type);
+}
+
+/*
+ * Rejects a newline, which would add a line to the record, and so turn it into a record of another
+ * disk or boot.
+ */
+static int check_value(const char *key, const char *text, struct err *err)
+{
+	if (!text || !has_control(text, strlen(text), ""))
+		return 0;
+	return err_set(err, ERR_INVALID, "%s \"%s\" has a control character: it is not recorded",
+	               key, text);
 }
 
 int disk_record_text(const struct node *n, enum disk_record_kind kind, const struct disk_record *r,
@@ -51,7 +64,8 @@ int disk_record_text(const struct node *n, enum disk_record_kind kind, const str
 	char *tool AUTO(free) = NULL, *seq AUTO(free) = NULL;
 	char boot[BOOT_ID_SIZE];
 
-	if (node_boot_id(n, boot, err))
+	if (check_value("volume", r->volume_id, err) || check_value("uuid", r->dev->uuid, err) ||
+	    node_boot_id(n, boot, err))
 		return -1;
 	seq = xasprintf("boot=%s\ndiskseq=%llu\n", boot, (unsigned long long)r->diskseq);
 	if (kind == DISK_RECORD_UNSTAGE) {
@@ -60,6 +74,14 @@ int disk_record_text(const struct node *n, enum disk_record_kind kind, const str
 		                 r->dev->uuid, r->dev->nsid, seq);
 		return 0;
 	}
+	if (kind == DISK_RECORD_SETTINGS) {
+		*ret = xasprintf("device=%u:%u\nvolume=%s\nuuid=%s\nnsid=%u\n%s%s", disk[0],
+		                 disk[1], r->volume_id, r->dev->uuid, r->dev->nsid, seq, r->lines);
+		return 0;
+	}
+	if (check_value("filesystem", r->fs_type, err) ||
+	    check_value("attachment", r->attachment, err))
+		return -1;
 	tool = tool_lines(r);
 	*ret = xasprintf("%sdevice=%u:%u\n%sattachment=%s\n", tool, disk[0], disk[1], seq,
 	                 r->attachment ? r->attachment : "");
@@ -74,7 +96,10 @@ static bool has_number(const char *text, const char *key, uint64_t value)
 	return state_file_has_line(text, key, number);
 }
 
-/* Is the disk that has the record's number now the one that it is about? */
+/*
+ * Finds the disk that now has the record's device number, and checks that it is the disk in the
+ * record.
+ */
 static int disk_record_find(const struct node *n, const char *volume_id, enum disk_record_kind kind,
                             const char *text, struct device *dev, dev_t *fs, struct err *err)
 {
@@ -143,8 +168,9 @@ bool disk_record_is_outdated(const struct node *n, const char *text)
 /* ---- tools ---- */
 
 /*
- * Two UIDs decide alone: detached and attached again within a boot, a namespace that the host never
- * lost keeps its number. Where one is unknown, the number does. A record that is cut is no proof.
+ * If both UIDs are known, only they are compared, because the disk sequence number stays the same
+ * if a volume is detached and attached again within a boot and the host never lost the namespace.
+ * If a UID is unknown, the sequence numbers are compared. A truncated record proves nothing.
  */
 static bool is_same_attachment(const struct disk_record *r, const char *boot, const char *text)
 {
@@ -177,7 +203,7 @@ int disk_record_matches(const struct node *n, enum disk_record_kind kind,
 	               : DISK_RECORD_ABSENT;
 }
 
-/* May a later stage of any volume take this record for one of the disk? */
+/* Returns true if a later stage of any volume may treat this record as one of the disk. */
 static bool may_match(const char *text, const char *boot, const struct device *dev,
                       uint64_t diskseq)
 {
@@ -189,11 +215,11 @@ static bool may_match(const char *text, const char *boot, const struct device *d
 		return false;
 	seq = state_file_value(text, "diskseq");
 	return !diskseq || str_empty(seq) || str_eq(seq, "0") ||
-	       !state_file_has_line(text, "boot", boot) || /* nothing tells the two disks apart */
-	       has_number(text, "diskseq", diskseq);
+	       /* the two disks cannot be distinguished */
+	       !state_file_has_line(text, "boot", boot) || has_number(text, "diskseq", diskseq);
 }
 
-/* A disk that is handed out. */
+/* A disk that is about to be handed out. */
 struct handed_out {
 	const struct device *dev;
 	uint64_t diskseq;
@@ -203,14 +229,17 @@ struct handed_out {
 };
 
 enum { RECORD_STAYS = 1 };
-/* 0: the record is to be removed. A file that is not a record stays: it never matches a disk. */
+/*
+ * Returns 0 if the record is to be removed. A file that is not a record stays, because it never
+ * matches a disk.
+ */
 static int disk_record_ends(const struct handed_out *h, const char *name, const char *path,
                             struct err *err)
 {
 	char *text AUTO(free) = NULL;
 	int rc;
 
-	/* A record of an interrupted check stays true while the filesystem is not written. */
+	/* A record of an interrupted check stays valid until the filesystem is written. */
 	if (h->read_only && is_check(name))
 		return RECORD_STAYS;
 	for (size_t i = 0; i < ARRAY_LEN(h->own); i++)
@@ -253,7 +282,7 @@ int disk_records_end(struct node *n, const char *volume_id, const struct device 
 	struct handed_out h = { .dev = dev, .diskseq = diskseq, .read_only = read_only };
 	char *mkfs AUTO(free) = disk_record_path(n, volume_id, DISK_RECORD_MKFS);
 	char *e2fsck AUTO(free) = disk_record_path(n, volume_id, DISK_RECORD_E2FSCK);
-	/* A driver that was killed may have removed one without syncing. */
+	/* A killed driver may have removed a record without syncing the directory. */
 	bool ended = !atomic_load(&n->records_synced);
 	struct err ignored = ERR_INIT;
 
@@ -293,7 +322,10 @@ int disk_record_remove_unstage(const struct node *n, const char *volume_id, stru
 	return state_file_give_back(n, path, err);
 }
 
-/* DISK_RECORD_ABSENT: the file is not a record of this disk, or is one of volume `but`. */
+/*
+ * Reads the record in a file. Returns DISK_RECORD_ABSENT if it is not a record of this disk, or is
+ * one of volume `but`.
+ */
 static int disk_record_read_other(const struct node *n, const char *path, const struct device *dev,
                                   const char *but, char **ret, struct err *err)
 {
@@ -302,7 +334,7 @@ static int disk_record_read_other(const struct node *n, const char *path, const 
 	dev_t fs;
 	int rc = state_file_read(path, &text, err);
 
-	if (rc < 0 && !err->sys) /* it is not a record */
+	if (rc < 0 && !err->sys) /* the file is not a record */
 		err_clear(err);
 	if (rc)
 		return err->code ? -1 : DISK_RECORD_ABSENT;

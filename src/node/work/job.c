@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owns the list of jobs that run, and of those that failed and whose error no call has fetched yet.
- * A job that succeeds leaves the list at once, since its result is on the disk. A job is the box of
- * its detached thread, shared with the list and the calls that wait for it; struct jobs lives until
- * its last job is freed, also after jobs_free(). The lock guards the list, the turns and the jobs'
- * fields; no work runs under it. Stops no job: a tool runs in a process group of its own, and is
- * not signalled when the driver stops.
+ * Owns the list of running jobs, and of failed jobs whose error no call has fetched yet. A job that
+ * succeeds leaves the list at once, because its result is on the disk. A job is the data of its
+ * detached thread, shared with the list and the calls that wait for it. struct jobs exists until
+ * its last job is freed, even after jobs_free(). The lock protects the list, the turns and the
+ * jobs' fields; no job runs under it. Jobs are never stopped: a tool runs in its own process group,
+ * and is not signalled when the driver stops.
  *
- * A job holds its turn for turn_ms at most, whatever state its tool is in: hung in the kernel,
- * stopped, or at work on a slow device. So at_once jobs of a kind begin in each turn_ms, and old
- * ones go on beside them. Their number is bounded, because of their memory (docs/parameters.md): at
- * the bound an old job keeps its turn until another job ends.
+ * A job keeps its turn for at most turn_ms, whatever state its tool is in: hung in the kernel,
+ * stopped, or working on a slow device. So at_once jobs of a kind can start in each turn_ms, while
+ * old jobs keep running. The number of old jobs is limited because of their memory
+ * (docs/reference/parameters.md): at the limit, an old job keeps its turn until another job ends.
  */
 #include "node/work/job.h"
 
@@ -26,18 +26,19 @@
 #include "common/str.h"
 #include "common/wait_queue.h"
 
-#define LOOK_MS 1000 /* the longest between two checks of a call that waits for a turn */
+/* maximum interval, in ms, at which a call that waits for a turn checks for one */
+#define LOOK_MS 1000
 #define MS 1000000LL
 
 struct job {
 	struct job *next;
 	struct jobs *jobs;
-	struct job_order order; /* strings are ours */
+	struct job_order order; /* strings are owned by the job */
 	int64_t since;
-	unsigned span;      /* its entry in the metric */
-	_Atomic pid_t tool; /* 0: none runs */
-	/* Under jobs->lock: */
-	struct detached *work; /* its references are the job's */
+	unsigned span;      /* the job's entry in the metric */
+	_Atomic pid_t tool; /* process ID of the running tool; 0: none */
+	/* Protected by jobs->lock: */
+	struct detached *work; /* its reference count is also that of the job */
 	bool ended, awaited, has_turn, old;
 	int rc;
 	struct err err;
@@ -46,10 +47,10 @@ struct job {
 struct jobs {
 	pthread_mutex_t lock;
 	struct job *list;
-	unsigned holders; /* the owner and each job */
+	unsigned holders; /* references: one of the owner, and one of each job */
 	int64_t turn_ms;
-	unsigned turns[JOB_KINDS]; /* how many more jobs may run */
-	struct wait_queue freed;   /* a turn was */
+	unsigned turns[JOB_KINDS]; /* number of free turns */
+	struct wait_queue freed;   /* woken when a turn is released */
 };
 
 struct jobs *jobs_new(unsigned at_once, int64_t turn_ms)
@@ -91,7 +92,10 @@ static void job_free(void *box)
 	jobs_put(j);
 }
 
-/* True: it was on the list; the caller puts the list's reference, outside the lock. */
+/*
+ * Removes the job from the list. Returns true if it was on the list; the caller then puts the
+ * list's reference, outside the lock.
+ */
 static bool unlist_locked(struct job *job)
 {
 	assert_locked(&job->jobs->lock);
@@ -126,7 +130,7 @@ static enum err_code why_not(struct deadline d)
 	return cancel_is_set(d.cancel) ? ERR_CANCELLED : ERR_DEADLINE;
 }
 
-/* Nobody waits any more: the log is the only place where this can be read. */
+/* Logs the result, because no call waits for it any more. */
 static void job_log_end(const struct job *job, int rc, const struct err *err)
 {
 	char ms[32];
@@ -147,7 +151,7 @@ static double seconds_since(int64_t since)
 
 /* ---- turns ---- */
 
-/* "mkfs.ext4 of /dev/nvme0n1 (volume pvc-1, process 4711) for 61 s" */
+/* Adds a description: "mkfs.ext4 of /dev/nvme0n1 (volume pvc-1, process 4711) for 61 s". */
 static void job_name(const struct job *job, struct strs *names)
 {
 	char process[32] = "";
@@ -176,7 +180,10 @@ static unsigned count_running_locked(struct jobs *j, enum job_kind kind)
 	return n;
 }
 
-/* At most this many run with 4 GiB: an mkfs takes 11 MB, an e2fsck 108 MB of a disk of 16 TiB. */
+/*
+ * Returns true if one more job may run. The limits are for a host with 4 GiB: an mkfs uses 11 MB,
+ * an e2fsck 108 MB for a disk of 16 TiB.
+ */
 static bool may_more_run_locked(struct jobs *j, enum job_kind kind)
 {
 	static const unsigned most[] = {
@@ -187,8 +194,8 @@ static bool may_more_run_locked(struct jobs *j, enum job_kind kind)
 }
 
 /*
- * Adds the old jobs to `old`, and to `now` those that were not old at the last call. Gives their
- * turns back. Returns ms until the next job becomes old, LOOK_MS at most.
+ * Adds the old jobs to `old`, and those that have become old since the last call to `now`. Releases
+ * their turns. Returns the time in ms until the next job becomes old, LOOK_MS at most.
  */
 static int job_scan_ages(struct jobs *j, struct strs *old, struct strs *now)
 {
@@ -218,7 +225,10 @@ static int job_scan_ages(struct jobs *j, struct strs *old, struct strs *now)
 	return (int)next;
 }
 
-/* Returns ms until it is to be called again by a call that waits for a turn. */
+/*
+ * Releases the turns of old jobs. Returns the time in ms after which a call that waits for a turn
+ * must call this again.
+ */
 static int give_turns_back(struct jobs *j, struct strs *old)
 {
 	struct strs now AUTO(strs_clear) = STRS_INIT;
@@ -249,13 +259,15 @@ static int refuse_job_turn(struct jobs *j, enum job_kind kind, struct deadline d
 		running = count_running_locked(j, kind);
 	}
 	return err_set(err, why_not(d),
-	               "%u other volumes are being %s on this node; %s before it was this one's "
-	               "turn",
+	               "%u other volumes are being %s on this node; %s before this volume's turn",
 	               running, doing[kind],
-	               cancel_is_set(d.cancel) ? "the caller has gone" : "time ran out");
+	               cancel_is_set(d.cancel) ? "the caller cancelled the call" : "time ran out");
 }
 
-/* Takes a turn, or waits until one may be free. */
+/*
+ * Takes a turn, after a wait if no turn is free. Returns false if no turn became free; the caller
+ * retries.
+ */
 static bool try_turn(struct jobs *j, enum job_kind kind, struct deadline d)
 {
 	WITH_LOCK(&j->lock);
@@ -332,7 +344,7 @@ static struct job *job_new(struct jobs *j, const struct job_order *o)
 		.jobs = j,
 		.order = *o,
 		.since = monotonic_ns(),
-		.awaited = true, /* by the call that starts it */
+		.awaited = true, /* awaited by the call that has started it */
 		.has_turn = true,
 	};
 	job->order.key = xstrdup(o->key);
@@ -342,7 +354,7 @@ static struct job *job_new(struct jobs *j, const struct job_order *o)
 	return job;
 }
 
-/* Puts the job on the list, which gets a reference. */
+/* Adds the job to the list, which gets a reference, and starts its thread. */
 static int job_start(struct job *job, struct err *err)
 {
 	struct jobs *j = job->jobs;
@@ -356,7 +368,7 @@ static int job_start(struct job *job, struct err *err)
 	return 0;
 }
 
-/* ---- what calls use ---- */
+/* ---- the interface for calls ---- */
 
 static struct job *find_locked(struct jobs *j, const char *key)
 {
@@ -368,8 +380,8 @@ static struct job *find_locked(struct jobs *j, const char *key)
 }
 
 /*
- * After the wait: *ret and *err are the job's result, or say that it still runs. True: it was taken
- * off the list, and the caller puts the list's reference.
+ * After the wait, sets *ret and *err to the job's result, or to an error that it is still running.
+ * Returns true if the job was removed from the list; the caller then puts the list's reference.
  */
 static bool job_claim(struct job *job, struct deadline d, int *ret, struct err *err)
 {
@@ -377,7 +389,8 @@ static bool job_claim(struct job *job, struct deadline d, int *ret, struct err *
 	job->awaited = false;
 	if (!job->ended) {
 		*ret = err_set(err, why_not(d),
-		               "%s has been running for %.1f s and goes on; the next call joins it",
+		               "%s has been running for %.1f s and continues; the next call "
+		               "joins it",
 		               job->order.what, seconds_since(job->since));
 		return false;
 	}
@@ -457,7 +470,7 @@ int job_forget(struct jobs *j, const char *key, struct err *err)
 	return 0;
 }
 
-/* A reference to the first job whose thread runs. NULL: none does. */
+/* Returns a reference to the first job whose thread is running, or NULL if no thread is running. */
 static struct detached *hold_running(struct jobs *j)
 {
 	WITH_LOCK(&j->lock);

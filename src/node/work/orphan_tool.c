@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks by the lock, which the kernel ends with its last holder; the processes that can be seen only
- * name it. Not all tools open the device exclusively, so that would not do. Ends no tool.
+ * Detects a tool by its lock, which the kernel releases when the last process that holds it ends.
+ * Processes are scanned only to find the tool's name. An exclusive open would not detect every
+ * tool, because some do not open the device exclusively. Never kills a tool.
  */
 #include "node/work/orphan_tool.h"
 
@@ -45,7 +46,7 @@ int orphan_tool_lock(const struct node *n, const struct device *dev, int fd, str
 		struct err ignored = ERR_INIT;
 
 		if (errno != EWOULDBLOCK)
-			return err_sys(err, errno, "lock %s", dev->path);
+			return err_sys_of(err, ERR_CALL_LOCK, errno, "lock %s", dev->path);
 		if (deadline_sleep(end, LOCK_STEP_MS, &ignored, ""))
 			return refuse_orphan_tool(n, dev, d, err);
 	}
@@ -81,7 +82,8 @@ int orphan_tool_check(const struct node *n, const char *volume_id, struct deadli
 			continue;
 		if (err->code == ERR_ABORTED)
 			return -1;
-		err_wrap(err, "it is not known whether a mkfs or e2fsck still works on its disk");
+		err_wrap(err, "could not determine whether a mkfs or e2fsck still works on its "
+		              "disk");
 		return err_recode(err, ERR_UNAVAILABLE);
 	}
 	return 0;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads, writes, removes and lists records. A file is looked at through the descriptor that is
- * read: a link is not followed, and a pipe blocks nobody. Does not know what a record says.
+ * Reads, writes, removes and lists records. A file is checked through the descriptor from which it
+ * is read, so a symbolic link is not followed, and a pipe does not block a call. Does not interpret
+ * records.
  *
- * A spare file is renamed, written in its place and renamed again. That takes no block of a full
- * disk: its own is there, and the directories have had these names before. A file without a block
- * is no spare one: writing it would fail just when it is needed.
+ * A spare file is renamed, written in place and renamed again. This needs no free block, so it
+ * works on a full disk: the file already has its block, and the directories already have room for
+ * these names. A file without a block is not used as a spare, because on a full disk it could not
+ * be written.
  */
 #include "node/work/state_file.h"
 
@@ -42,7 +44,7 @@ char *state_file_path(const struct node *n, const char *folder, const char *volu
 
 /* ---- reading ---- */
 
-/* ENOENT stays in err->sys. */
+/* Opens a record; err->sys keeps ENOENT. */
 static int state_file_open(const char *path, struct err *err)
 {
 	int fd AUTO(fd) = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -50,13 +52,15 @@ static int state_file_open(const char *path, struct err *err)
 
 	if (fd < 0 && errno == ELOOP)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "%s is a symbolic link, and no record: remove it", path);
+		               "%s is a symbolic link, not a record: remove it", path);
 	if (fd < 0)
 		return err_sys(err, errno, "open %s", path);
 	if (fstat(fd, &st))
-		return err_sys(err, errno, "look at %s", path);
+		return err_sys(err, errno, "stat %s", path);
 	if (!S_ISREG(st.st_mode))
-		return err_set(err, ERR_UNAVAILABLE, "%s is no file, and so no record: remove it",
+		return err_set(err, ERR_UNAVAILABLE,
+		               "%s is not a file, so not a record: remove "
+		               "it",
 		               path);
 	return TAKE_FD(fd);
 }
@@ -160,7 +164,10 @@ int state_file_sync(const struct node *n, const char *folder, struct err *err)
 	return sync_dir(dir, err);
 }
 
-/* btrfs would write each change to a new place, and find none. Others have no such flag. */
+/*
+ * Turns off copy-on-write, because btrfs would write each change to a new block, which is not
+ * available on a full disk. Other filesystems do not have this flag.
+ */
 static void keep_in_place(int fd)
 {
 	int flags = 0;
@@ -171,7 +178,7 @@ static void keep_in_place(int fd)
 	}
 }
 
-/* Writes from the start, in the blocks that the file has. */
+/* Writes from the start of the file, in the blocks that it has. */
 static int state_file_overwrite(const char *path, int flags, const char *bytes, size_t n,
                                 struct err *err)
 {
@@ -182,7 +189,9 @@ static int state_file_overwrite(const char *path, int flags, const char *bytes, 
 	if (fd < 0 || fstat(fd, &st))
 		return err_sys(err, errno, "write %s", path);
 	if (!S_ISREG(st.st_mode))
-		return err_set(err, ERR_UNAVAILABLE, "%s is no file, and so no record: remove it",
+		return err_set(err, ERR_UNAVAILABLE,
+		               "%s is not a file, so not a record: remove "
+		               "it",
 		               path);
 	if (st.st_size == 0)
 		keep_in_place(fd);
@@ -209,8 +218,8 @@ static bool is_regular(const char *path)
 }
 
 /*
- * Also: no other name leads to it. A driver that was killed in move_to_free() has left one that is
- * a record yet.
+ * Returns true if the file has a block and only one name. A driver killed in move_to_free() leaves
+ * a spare file that is still a record.
  */
 static bool has_block(const char *path)
 {
@@ -219,7 +228,9 @@ static bool has_block(const char *path)
 	return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_blocks > 0 && st.st_nlink == 1;
 }
 
-/* The block is on the disk when it returns, not just promised. */
+/*
+ * Creates a spare file. When this returns, its block is allocated on the disk, not just reserved.
+ */
 static int make_file(const char *path, struct err *err)
 {
 	static const char bytes[SPARE_SIZE];
@@ -262,7 +273,7 @@ int state_file_make_spares(const struct node *n, struct err *err)
 	return -1;
 }
 
-/* A rename is the claim: another call does not find the file any more. */
+/* Takes a spare file by a rename, after which no other call finds it. */
 static bool take_spare(const struct node *n, const char *as)
 {
 	for (unsigned i = 0; i < STATE_FILE_SPARES; i++) {
@@ -274,7 +285,10 @@ static bool take_spare(const struct node *n, const char *as)
 	return false;
 }
 
-/* EEXIST: `to` is there. Where no rename can refuse that (NFS, older ZFS), a link does. */
+/*
+ * Renames a file; EEXIST: `to` exists. Uses link(2) on filesystems whose rename cannot report that
+ * (NFS, older ZFS).
+ */
 static int move_to_free(const char *from, const char *to)
 {
 	if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
@@ -313,7 +327,8 @@ static int state_file_replace(const struct node *n, const char *path, const char
 	rc = state_file_overwrite(tmp, take_spare(n, tmp) ? 0 : O_CREAT, text, strlen(text), err);
 	if (!rc && is_regular(path) &&
 	    renameat2(AT_FDCWD, tmp, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
-		IGNORE_RESULT(state_file_give_back(n, tmp, &ignored)); /* the one before */
+		/* the previous record becomes a spare */
+		IGNORE_RESULT(state_file_give_back(n, tmp, &ignored));
 	else if (!rc && rename(tmp, path) < 0)
 		rc = err_sys(err, errno, "rename %s to %s", tmp, path);
 	if (rc)
@@ -328,7 +343,7 @@ int state_file_put(const struct node *n, const char *path, const char *text, str
 
 /* ---- listing ---- */
 
-/* Those of an unstage have been made of spare files. */
+/* Removes a file. A file of an unstage becomes a spare file again, because it was made from one. */
 static int tidy_away(const struct node *n, const char *folder, const char *path, struct err *err)
 {
 	return str_eq(folder, STATE_DIR_UNSTAGING) ? state_file_give_back(n, path, err)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * snap-share --tag TAG FOLDER MOUNTPOINT: what a virtio-fs device is to the host, for machines
- * without one. It serves FOLDER at MOUNTPOINT by FUSE, the protocol that virtio-fs speaks too:
- * mountinfo shows the type fuse.virtiofs and the source TAG, several daemons may serve one folder
- * (as several nodes do), SIGSTOP hangs the mount, and after SIGKILL it answers ENOTCONN.
+ * snap-share --tag TAG FOLDER MOUNTPOINT: replaces a virtio-fs device on machines without one. It
+ * serves FOLDER at MOUNTPOINT by FUSE, the protocol that virtio-fs also uses: mountinfo shows the
+ * type fuse.virtiofs and the source TAG, several daemons may serve one folder (as several nodes
+ * do), SIGSTOP makes the mount hang, and after SIGKILL it answers ENOTCONN.
  *
- * It prints "mounted" once the mount is there, and unmounts on SIGTERM, SIGINT or SIGHUP. One
- * thread; locks are the kernel's, so they hold within one mount only; nothing is cached beyond an
- * open file's pages, so that another daemon's writes are seen by the next open.
+ * It prints "mounted" once the mount exists, and unmounts on SIGTERM, SIGINT or SIGHUP. One thread;
+ * locks are the kernel's, so they hold only within one mount; nothing is cached beyond an open
+ * file's pages, so that the next open sees another daemon's writes.
  */
 #define FUSE_USE_VERSION 31
 
@@ -31,7 +31,7 @@
 #define TAG_MAX 36 /* bytes of a virtio-fs device's tag */
 #define BUCKETS 1024
 
-/* A file that the kernel knows; its descriptor keeps the inode number from being used again. */
+/* A file that the kernel knows; its descriptor keeps the inode number from being reused. */
 struct node {
 	int fd; /* O_PATH */
 	dev_t dev;
@@ -57,7 +57,7 @@ static int fd_of(fuse_ino_t ino)
 	return node_of(ino)->fd;
 }
 
-/* A way to the file for calls that take no O_PATH descriptor. */
+/* A path to the file for calls that do not accept an O_PATH descriptor. */
 static struct path path_of(fuse_ino_t ino)
 {
 	struct path p;
@@ -264,10 +264,7 @@ static void do_statfs(fuse_req_t req, fuse_ino_t ino)
 
 /* ---- names ---- */
 
-/*
- * Gives what was just made to the caller; in a directory with the set-group-ID bit, its group
- * stays.
- */
+/* Gives a new file to the caller; in a directory with the set-group-ID bit, its group stays. */
 static int give(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	const struct fuse_ctx *who = fuse_req_ctx(req);
@@ -412,7 +409,7 @@ static void do_fsyncdir(fuse_req_t req, fuse_ino_t ino, int data_only, struct fu
 
 /* ---- files ---- */
 
-/* The client's page cache is in front, so the file behind is never opened with O_DIRECT. */
+/* The client's page cache is in front, so the underlying file is never opened with O_DIRECT. */
 static int open_flags(const struct fuse_file_info *fi)
 {
 	return (fi->flags & ~(O_NOFOLLOW | O_DIRECT | O_CREAT | O_EXCL)) | O_CLOEXEC;
@@ -464,7 +461,7 @@ static void do_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 	fuse_reply_data(req, &data, 0);
 }
 
-/* With O_APPEND, which the file behind has too, Linux appends whatever the offset is. */
+/* With O_APPEND, which the underlying file has too, Linux appends regardless of the offset. */
 static void do_write(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off_t offset,
                      struct fuse_file_info *fi)
 {
@@ -482,7 +479,7 @@ static void do_write(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *in, off
 		fuse_reply_write(req, (size_t)n);
 }
 
-/* Some filesystems say only at close() that a write has failed. */
+/* Some filesystems report a failed write only at close(). */
 static void do_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	(void)ino;
@@ -521,7 +518,7 @@ static void do_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
 		fuse_reply_lseek(req, at);
 }
 
-/* The kernel clears set-user-ID bits when somebody writes: a daemon of root would not. */
+/* The kernel clears set-user-ID bits on a write: a daemon run by root would not. */
 static void do_init(void *data, struct fuse_conn_info *connection)
 {
 	(void)data;
@@ -573,7 +570,7 @@ static struct fuse_session *session_new(const char *tag)
 	char name[sizeof("fsname=") + TAG_MAX];
 
 	snprintf(name, sizeof(name), "fsname=%s", tag);
-	/* Who may do what is decided by the kernel, by the modes of the files. */
+	/* The kernel checks permissions, by the modes of the files. */
 	if (fuse_opt_add_opt(&options,
 	                     "subtype=virtiofs,allow_other,default_permissions,dev,suid") == 0 &&
 	    fuse_opt_add_opt_escaped(&options, name) == 0 &&
@@ -585,7 +582,10 @@ static struct fuse_session *session_new(const char *tag)
 	return session;
 }
 
-/* Then nobody who reads what the starter of this daemon prints has to wait for its end. */
+/*
+ * After that a process that reads the output of this daemon's starter does not have to wait for its
+ * end.
+ */
 static void announce(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -598,7 +598,10 @@ static void announce(void)
 		close(null);
 }
 
-/* Descriptor that becomes readable when this process is asked to end; no handler runs. */
+/*
+ * Descriptor that becomes readable when this process receives a termination signal; no handler
+ * runs.
+ */
 static int end_fd(void)
 {
 	sigset_t ends;
@@ -612,7 +615,7 @@ static int end_fd(void)
 	return signalfd(-1, &ends, SFD_CLOEXEC);
 }
 
-/* Serves one request, if one is there. False: the mount has gone (0) or fails (below 0). */
+/* Serves one request, if one is pending. False: the mount was removed (0) or fails (below 0). */
 static bool serve_request(struct fuse_session *session, struct fuse_buf *buf, int *rc)
 {
 	*rc = fuse_session_receive_buf(session, buf);
@@ -625,9 +628,9 @@ static bool serve_request(struct fuse_session *session, struct fuse_buf *buf, in
 }
 
 /*
- * Serves until the mount goes or the process is asked to end; 0, or below 0. libfuse's own loop
- * looks at what its signal handler has set and then sleeps in read(): a signal between the two is
- * not seen before the next request, which may never come.
+ * Serves until the mount is removed or the process receives a termination signal; 0, or below 0.
+ * libfuse's own loop checks a flag set by its signal handler and then sleeps in read(): a signal
+ * between the two is noticed only at the next request, which may never come.
  */
 static int serve_requests(struct fuse_session *session, int end)
 {

@@ -18,6 +18,7 @@
 #include "test/sim/base/counters.h"
 #include "test/sim/base/faults.h"
 #include "test/sim/base/options.h"
+#include "test/sim/kinds/served.h"
 
 static void target_clear(struct target *t)
 {
@@ -41,7 +42,7 @@ static void split_path(const char *path, struct strs *ret)
 	}
 }
 
-/* parts: the path behind group and version. False: no such resource. */
+/* parts: the path after group and version. False: the resource does not exist. */
 static bool parse_target(const char *group, const char *version, char **parts, size_t n,
                          struct target *ret)
 {
@@ -52,14 +53,16 @@ static bool parse_target(const char *group, const char *version, char **parts, s
 		ret->ns = xstrdup(parts[1]);
 		at = 2;
 	}
-	ret->res = at < n ? resource_find(group, version, parts[at]) : NULL;
-	if (!ret->res || n - at > 3 || (ret->ns && !ret->res->namespaced))
+	ret->res = at < n ? resource_find(group, parts[at]) : NULL;
+	ret->version = version;
+	if (!ret->res || !served_has(ret->res, version) || n - at > 3 ||
+	    (ret->ns && !ret->res->namespaced))
 		return false;
 	if (n - at > 1)
 		ret->name = xstrdup(parts[at + 1]);
 	if (n - at > 2)
 		ret->sub = xstrdup(parts[at + 2]);
-	/* A namespaced object is reached through its namespace only. */
+	/* A namespaced object is reached only through its namespace. */
 	if (ret->name && ret->res->namespaced && !ret->ns)
 		return false;
 	return !ret->sub || (ret->res->status && str_eq(ret->sub, "status"));
@@ -69,7 +72,7 @@ typedef void handler(const struct api_call *call, const struct target *t, struct
 
 static const struct verb {
 	const char *method;
-	bool with_name; /* the path names an object; else it must not */
+	bool with_name; /* the path must name an object; otherwise it must not */
 	const char *name;
 	handler *fn;
 } verbs[] = {
@@ -117,7 +120,7 @@ static void reply_fault(struct reply *r, const struct request_fault *fault)
 	r->retry_after = fault->retry_after;
 }
 
-/* The text at the path becomes another one. */
+/* Replaces the text at the path. */
 static void make_wrong(struct reply *r, const char *path)
 {
 	struct json *body AUTO(json_free) = NULL;
@@ -142,7 +145,7 @@ static bool wait_also_without_client(const struct api_call *call, int ms)
 	return call_wait(&nobody, -1, ms) == WAIT_TIMEOUT;
 }
 
-/* Carries the request out, and applies the fault to it. */
+/* Executes the request, and applies the fault to it. */
 static void run_with_fault(const struct api_call *call, const struct verb *verb,
                            const struct target *t, const struct request_fault *fault,
                            struct reply *ret)
@@ -200,6 +203,33 @@ static void run(const struct api_call *call, const struct target *t, struct repl
 		verb->fn(call, t, ret);
 }
 
+/* Runs the request in the version of stored objects, and converts input and output. */
+static void run_in_version(const struct api_call *call, const struct target *t, struct reply *ret)
+{
+	char *body AUTO(free) = NULL, *text AUTO(free) = NULL, *other AUTO(free) = NULL;
+	struct api_call stored = *call;
+
+	if (str_eq(t->version, t->res->version)) {
+		run(call, t, ret);
+		return;
+	}
+	if (call->body) {
+		text = xstrndup(call->body, call->body_len);
+		/* An object of the stored version has the wrong version here. */
+		other = served_convert(text, t->res, t->res->version, "other");
+		body = served_convert(other, t->res, t->version, t->res->version);
+		stored.body = body;
+		stored.body_len = strlen(body);
+	}
+	run(&stored, t, ret);
+	if (ret->body) {
+		char *out = served_convert(ret->body, t->res, t->res->version, t->version);
+
+		free(ret->body);
+		ret->body = out;
+	}
+}
+
 static void run_openapi(const struct api_call *call, struct reply *ret)
 {
 	static const struct verb openapi_verb = { .name = "get", .fn = api_openapi };
@@ -238,7 +268,7 @@ static void handle_resource(const struct api_call *call, struct reply *ret)
 		return;
 	}
 	if (parse_target(group, parts.v[skip - 1], parts.v + skip, parts.n - skip, &t))
-		run(call, &t, ret);
+		run_in_version(call, &t, ret);
 	else if (core)
 		reply_no_such_resource(ret);
 	else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Kubernetes API: takes one request, makes one reply or a watch stream. Knows nothing of
- * sockets: server/ brings the requests, and tests call it directly.
+ * The Kubernetes API: takes one request, returns one reply or a watch stream. Independent of
+ * sockets: server/ passes the requests, and tests call it directly.
  *
  *   api.c            path -> resource and verb, faults, counting
  *   api_discovery.c  /version, /api, /apis
@@ -15,5 +15,5 @@
 #include "test/sim/api/call.h"
 #include "test/sim/api/status.h"
 
-/* Fills *ret. Blocks as long as a fault says so. */
+/* Fills *ret. Blocks as long as a fault requires. */
 void api_handle(struct api_call *call, struct reply *ret);

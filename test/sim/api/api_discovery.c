@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /version, /api, /apis and the resource lists, made from the table in resource.c. No state. */
+/*
+ * /version, /api, /apis and the resource lists, generated from the table in resource.c. No state.
+ */
 #include "test/sim/api/api_discovery.h"
 
 #include <string.h>
 
 #include "common/mem.h"
+#include "test/sim/kinds/served.h"
 
 static const char *const all_verbs[] = { "create", "delete", "get",  "list",
 	                                 "patch",  "update", "watch" };
@@ -19,24 +22,27 @@ static struct json *header(const char *kind)
 	return o;
 }
 
-static struct json *version_of(const struct api_resource *r)
+static struct json *version_of(const struct api_resource *r, const char *version)
 {
-	char *group_version AUTO(free) = resource_api_version(r);
+	char *group_version AUTO(free) = xasprintf("%s/%s", r->group, version);
 	struct json *v = json_object();
 
 	json_set_str(v, "groupVersion", group_version);
-	json_set_str(v, "version", r->version);
+	json_set_str(v, "version", version);
 	return v;
 }
 
 static struct json *group_of(const struct api_resource *r)
 {
+	struct strs versions AUTO(strs_clear) = STRS_INIT;
 	struct json *group = json_object();
 
+	served_versions(r, &versions);
 	json_set_str(group, "name", r->group);
 	json_set(group, "versions", json_array());
-	json_append(json_at_mut(group, "versions"), version_of(r));
-	json_set(group, "preferredVersion", version_of(r));
+	for (size_t i = 0; i < versions.n; i++)
+		json_append(json_at_mut(group, "versions"), version_of(r, versions.v[i]));
+	json_set(group, "preferredVersion", version_of(r, versions.v[0]));
 	return group;
 }
 
@@ -86,6 +92,17 @@ static struct json *entry(const struct api_resource *r, const char *sub, const c
 	return e;
 }
 
+/* "v1", or "storage.dpu.nvidia.com/v1alpha1". */
+static bool is_in(const struct api_resource *r, const char *group_version)
+{
+	size_t n = strlen(r->group);
+
+	if (!n)
+		return str_eq(group_version, r->version);
+	return str_has_prefix(group_version, r->group) && group_version[n] == '/' &&
+	       served_has(r, group_version + n + 1);
+}
+
 static void reply_resources(const char *group_version, struct reply *ret)
 {
 	struct json *list AUTO(json_free) = header("APIResourceList");
@@ -94,9 +111,7 @@ static void reply_resources(const char *group_version, struct reply *ret)
 	json_set_str(list, "groupVersion", group_version);
 	for (size_t i = 0; i < RES_COUNT; i++) {
 		const struct api_resource *r = &resources[i];
-		char *own AUTO(free) = resource_api_version(r);
-
-		if (!str_eq(own, group_version))
+		if (!is_in(r, group_version))
 			continue;
 		json_append(entries, entry(r, "", all_verbs, ARRAY_LEN(all_verbs)));
 		if (r->status)
@@ -132,11 +147,10 @@ bool api_discovery(const char *path, struct reply *ret)
 		for (size_t i = 0; i < RES_COUNT; i++) {
 			const struct api_resource *r = &resources[i];
 			char *group AUTO(free) = xasprintf("/apis/%s", r->group);
-			char *version AUTO(free) = xasprintf("%s/%s", group, r->version);
 
 			if (!*r->group)
 				continue;
-			if (str_eq(path, version)) {
+			if (str_has_prefix(path, "/apis/") && is_in(r, path + strlen("/apis/"))) {
 				reply_resources(path + strlen("/apis/"), ret);
 				return true;
 			}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Schemas as the API server publishes them to every client: types and the rules of the CRD, which
- * follow --growing-volumes. Not there: descriptions, paths, status. No state.
+ * follow --growing-volumes. Omitted: descriptions, paths, fields of status. No state.
  */
 #include "test/sim/api/api_openapi.h"
 
@@ -9,14 +9,15 @@
 
 #include "common/mem.h"
 #include "test/sim/kinds/schema.h"
+#include "test/sim/kinds/served.h"
 
 #define PREFIX "/openapi/v3/apis/"
 
 static bool is_of(const struct api_resource *r, const char *path)
 {
-	char *own AUTO(free) = resource_api_version(r);
+	char *group AUTO(free) = xasprintf("%s%s/", PREFIX, r->group);
 
-	return r->schema && str_has_prefix(path, PREFIX) && str_eq(path + strlen(PREFIX), own);
+	return r->schema && str_has_prefix(path, group) && served_has(r, path + strlen(group));
 }
 
 bool api_openapi_is(const char *path)
@@ -48,9 +49,9 @@ static void describe_resources(struct json *field)
 		json_set_str(part, "type", "object");
 		json_set_bool(json_sub(part, "additionalProperties"), "x-kubernetes-int-or-string",
 		              true);
+		json_set_str(json_sub(part, "additionalProperties"), "pattern", PATTERN_QUANTITY);
 	}
-	add_rule(field, "has(self.requests) && 'storage' in self.requests",
-	         "resources must have requests.storage");
+	add_rule(field, "has(self.requests) && has(self.requests.storage)", RULE_STORAGE);
 }
 
 static void describe_field(const struct schema_field *f, struct json *ret)
@@ -67,24 +68,32 @@ static void describe_field(const struct schema_field *f, struct json *ret)
 		json_set_str(json_sub(ret, "additionalProperties"), "type", "string");
 	if (f->type == T_RESOURCES)
 		describe_resources(ret);
-	if (f->immutable)
-		add_rule(ret, RULE_IMMUTABLE, f->immutable);
 	if (f->grows)
 		add_rule(ret, RULE_GROWS, f->grows);
 }
 
-static struct json *schema_of(const struct api_resource *r)
+static struct json *schema_of(const struct api_resource *r, const char *version)
 {
 	struct json *schema = json_object(), *kinds = json_array(), *gvk = json_object();
 	struct json *spec = json_sub(json_sub(schema, "properties"), "spec");
+	char *lacks AUTO(free) = served_lacks(version);
 
 	json_set_str(schema, "type", "object");
 	json_set_str(spec, "type", "object");
-	for (size_t i = 0; i < r->schema->n; i++)
-		describe_field(&r->schema->fields[i],
-		               json_sub(json_sub(spec, "properties"), r->schema->fields[i].name));
+	for (size_t i = 0; i < r->schema->n; i++) {
+		const struct schema_field *f = &r->schema->fields[i];
+		char *rule AUTO(free) = xasprintf("self.%s == oldSelf.%s", f->name, f->name);
+
+		if (r == RES(VOLUMES) && str_eq(f->name, lacks))
+			continue;
+		describe_field(f, json_sub(json_sub(spec, "properties"), f->name));
+		if (f->immutable)
+			add_rule(spec, rule, f->immutable);
+	}
+	json_set_bool(json_sub(json_sub(schema, "properties"), "status"),
+	              "x-kubernetes-preserve-unknown-fields", true);
 	json_set_str(gvk, "group", r->group);
-	json_set_str(gvk, "version", r->version);
+	json_set_str(gvk, "version", version);
 	json_set_str(gvk, "kind", r->kind);
 	json_append(kinds, gvk);
 	json_set(schema, "x-kubernetes-group-version-kind", kinds);
@@ -95,6 +104,7 @@ void api_openapi(const struct api_call *call, const struct target *t, struct rep
 {
 	struct json *document AUTO(json_free) = json_object();
 	struct json *schemas = json_sub(json_sub(document, "components"), "schemas");
+	const char *version = strrchr(call->path, '/') + 1;
 
 	(void)t;
 	json_set_str(document, "openapi", "3.0.0");
@@ -104,9 +114,8 @@ void api_openapi(const struct api_call *call, const struct target *t, struct rep
 
 		if (!is_of(&resources[i], call->path))
 			continue;
-		name = xasprintf("com.nvidia.dpu.storage.%s.%s", resources[i].version,
-		                 resources[i].kind);
-		json_set(schemas, name, schema_of(&resources[i]));
+		name = xasprintf("com.nvidia.dpu.storage.%s.%s", version, resources[i].kind);
+		json_set(schemas, name, schema_of(&resources[i], version));
 	}
 	reply_json(ret, 200, document);
 }

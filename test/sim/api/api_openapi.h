@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The OpenAPI v3 document of an API group, as far as the tables in schema.c know it. */
+/* The OpenAPI v3 document of an API group, as far as the tables in schema.c contain it. */
 #pragma once
 
 #include "test/sim/api/call.h"

@@ -30,7 +30,7 @@ void api_get(const struct api_call *call, const struct target *t, struct reply *
 	ret->type = "application/json";
 }
 
-/* The token: "<rv>:<ns>/<name>"; version 0 goes on with the objects as they are by now. */
+/* The token: "<rv>:<ns>/<name>"; version 0 continues with the current objects. */
 static bool parse_continue(const char *token, uint64_t *rv, const char **after)
 {
 	struct err err = ERR_INIT;
@@ -44,7 +44,7 @@ static bool parse_continue(const char *token, uint64_t *rv, const char **after)
 	return parse_u64("continue", number, rv, &err) == 0;
 }
 
-/* Offers to go on behind the same name in a list that is not of one moment. */
+/* Offers to continue after the same name in a list that is not a snapshot. */
 static void reply_expired(const char *after, struct reply *ret)
 {
 	struct json *s AUTO(json_free) = status_failure(
@@ -56,7 +56,7 @@ static void reply_expired(const char *after, struct reply *ret)
 	reply_json(ret, 410, s);
 }
 
-/* Fills in limit, start and version. False: the reply says what is wrong. */
+/* Fills in limit, start and version. False: the reply has the error. */
 static bool parse_paging(const struct api_call *call, struct store_query *q, uint64_t *rv,
                          struct reply *ret)
 {
@@ -121,8 +121,8 @@ void api_list(const struct api_call *call, const struct target *t, struct reply 
 	struct err err = ERR_INIT;
 	uint64_t rv = 0;
 
-	if (selectors_parse(call_query(call, "labelSelector"), call_query(call, "fieldSelector"),
-	                    &selectors, &err)) {
+	if (selectors_parse(t->res, call_query(call, "labelSelector"),
+	                    call_query(call, "fieldSelector"), &selectors, &err)) {
 		reply_failure(ret, 400, NULL, "%s", err.msg);
 		return;
 	}

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * create, update, patch and delete: what the API server checks and changes before it stores an
- * object.
+ * create, update, patch and delete: the API server's checks and changes before it stores an object.
  *
- * An update is optimistic: read a version, make the new object, validate it, store it if the
+ * An update is optimistic: read a version, create the new object, validate it, store it if the
  * version is still the newest. If it is not, a request that names a resourceVersion is answered
- * 409, and any other is tried again. A request that changes nothing makes no version and no event.
- * No state.
+ * 409, and any other is retried. A request that changes nothing creates no version and no event. No
+ * state.
  */
 #include "test/sim/api/api_write.h"
 
@@ -27,7 +26,7 @@ static bool is_json_type(const char *type)
 	return !type || str_has_prefix(type, "application/json");
 }
 
-/* The body as an object. NULL: the reply says what is wrong. */
+/* The body as an object. NULL: the reply has the error. */
 static struct json *parse_body(const struct api_call *call, struct reply *ret)
 {
 	struct json *body AUTO(json_free) = NULL;
@@ -61,7 +60,7 @@ static bool metadata_decodes(const struct json *object)
 
 /*
  * The body as a whole object, whose type and namespace must be those of the path. NULL: the reply
- * says what is wrong.
+ * has the error.
  */
 static struct json *parse_object(const struct api_call *call, const struct target *t,
                                  struct reply *ret)
@@ -112,7 +111,7 @@ static struct json *parse_object(const struct api_call *call, const struct targe
 	return TAKE(o);
 }
 
-/* False: something is wrong, and the reply (422) says what. */
+/* False: the object is invalid, and the reply (422) has the errors. */
 static bool is_valid(const struct target *t, const struct json *object, const struct json *old,
                      struct reply *ret)
 {
@@ -188,8 +187,8 @@ void api_create(const struct api_call *call, const struct target *t, struct repl
 	set_new_metadata(t, object);
 	validate_prune(t->res, object);
 	/*
-	 * Kinds without a schema (Node, DPUNode) keep the status that they are created with: no
-	 * controller here would write it.
+	 * Kinds without a schema (Node, DPUNode) keep the status from their creation: no controller
+	 * here would write it.
 	 */
 	if (t->res->schema)
 		json_remove(object, "status");
@@ -247,8 +246,8 @@ static void keep_metadata(struct json *object, const struct json *old)
 }
 
 /*
- * The new object: a path with /status takes only status from `wanted`, any other path all but
- * status.
+ * The new object: a path with /status takes only the status from `wanted`, any other path
+ * everything except the status.
  */
 static struct json *combine(const struct target *t, const struct json *wanted,
                             const struct json *old)
@@ -270,7 +269,7 @@ static struct json *combine(const struct target *t, const struct json *wanted,
 	return object;
 }
 
-/* Stores `object` in place of `old`: 0 (replied), or STORE_CHANGED. */
+/* Replaces `old` by `object`: 0 (replied), or STORE_CHANGED. */
 static int commit(const struct api_call *call, const struct target *t, struct json *object,
                   const struct json *old, const struct object_version *expect, struct reply *ret)
 {
@@ -297,7 +296,7 @@ static int commit(const struct api_call *call, const struct target *t, struct js
 
 /*
  * Whether the uid and the resourceVersion of `wanted`, where present, are those of the object.
- * False: the reply says which is not.
+ * False: the reply names the mismatch.
  */
 static bool preconditions_hold(const struct target *t, const struct json *wanted,
                                const struct object_version *current, bool *named_rv,
@@ -429,7 +428,7 @@ void api_patch(const struct api_call *call, const struct target *t, struct reply
 		;
 }
 
-/* Checks the preconditions of the body's DeleteOptions, which may be missing. False: replied. */
+/* Checks the preconditions of the body's DeleteOptions, which may be absent. False: replied. */
 static bool delete_allowed(const struct api_call *call, const struct target *t,
                            const struct object_version *current, bool *named_rv, struct reply *ret)
 {
@@ -447,8 +446,8 @@ static bool delete_allowed(const struct api_call *call, const struct target *t,
 }
 
 /*
- * For an object with finalizers: sets deletionTimestamp; the object goes with its last finalizer. 0
- * (replied), or STORE_CHANGED.
+ * For an object with finalizers: sets deletionTimestamp; the object is removed with its last
+ * finalizer. 0 (replied), or STORE_CHANGED.
  */
 static int mark_deleted(const struct api_call *call, const struct target *t, struct json *object,
                         const struct object_version *current, struct reply *ret)

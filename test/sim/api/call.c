@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the query; waits for a descriptor, a time or the end of the client. No state. */
+/* Reads the query; waits for a descriptor, a timeout or the client's end. No state. */
 #include "test/sim/api/call.h"
 
 #include <poll.h>

@@ -16,11 +16,12 @@ struct api_call {
 	const struct strs *query; /* "key=value", decoded */
 	const char *body;
 	size_t body_len;
-	int client_fd; /* watched, to notice that the client has gone; -1: none */
+	int client_fd; /* watched, to detect that the client has left; -1: none */
 };
 
 struct target {
 	const struct api_resource *res;
+	const char *version;   /* from the path; the version in `res` is that of stored objects */
 	char *ns, *name, *sub; /* NULL: not in the path; sub is "status" */
 };
 
@@ -30,7 +31,7 @@ bool call_flag(const struct api_call *call, const char *key);
 
 enum wait_end { WAIT_READY, WAIT_TIMEOUT, WAIT_GONE };
 /*
- * Waits until fd (-1: none) is readable, ms (-1: for ever) have passed, or the client or snap-sim
+ * Waits until fd (-1: none) is readable, ms (-1: no limit) have passed, or the client or snap-sim
  * ends.
  */
 enum wait_end call_wait(const struct api_call *call, int fd, int ms);

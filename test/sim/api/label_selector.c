@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parser of label selectors, one token after the other. It refuses what the API server refuses,
- * because a selector that is misread selects too much or too little. "in" and "notin" are operators
- * only behind a key; elsewhere they are words. No state.
+ * because a misread selector selects too much or too little. "in" and "notin" are operators only
+ * after a key; elsewhere they are words. No state.
  */
 #include "test/sim/api/label_selector.h"
 
@@ -23,7 +23,7 @@ static bool is_symbol(char c)
 	return c && strchr("=!(),<>", c);
 }
 
-/* Length of the symbol at the start of the text; the longest one counts. */
+/* Length of the symbol at the start of the text; the longest one takes precedence. */
 static size_t symbol_length(const char *s)
 {
 	return (s[0] == '=' || s[0] == '!') && s[1] == '=' ? 2 : 1;
@@ -202,7 +202,7 @@ static const char *value_of(const struct strs *labels, const char *key)
 	return NULL;
 }
 
-/* A value that is no number is neither above nor below one. */
+/* A value that is not a number is neither above nor below one. */
 static bool compares(const struct label_requirement *q, const char *value)
 {
 	struct err ignored = ERR_INIT;

@@ -9,7 +9,7 @@ enum label_operator {
 	LABEL_EXISTS,
 	LABEL_ABSENT,
 	LABEL_IN,     /* also = and == */
-	LABEL_NOT_IN, /* also !=; true where the label is absent */
+	LABEL_NOT_IN, /* notin and !=; true if the label is absent */
 	LABEL_ABOVE,
 	LABEL_BELOW,
 };
@@ -25,7 +25,7 @@ struct label_selector {
 	size_t n; /* 0: selects everything */
 };
 
-/* INVALID_ARGUMENT names what was found and what was expected. */
+/* INVALID_ARGUMENT names the found and the expected token. */
 int label_selector_parse(const char *text, struct label_selector *ret, struct err *err) MUST_CHECK;
 void label_selector_clear(struct label_selector *s);
 /* labels: "key=value" each. */

@@ -90,20 +90,37 @@ static int seed_namespaces(struct sim *sim, struct err *err)
 	return 0;
 }
 
+/*
+ * As DPF's controller of DPUSets creates it: with the label, and all fields that the CRD requires.
+ */
+static int seed_dpu(struct sim *sim, const char *node, struct err *err)
+{
+	char *text AUTO(free) = xasprintf(
+		"{\"apiVersion\":\"provisioning.dpu.nvidia.com/v1alpha1\",\"kind\":\"DPU\","
+		"\"metadata\":{\"name\":\"%s-0000-26-00\",\"labels\":{"
+		"\"provisioning.dpu.nvidia.com/dpunode-name\":\"%s\"}},\"spec\":{"
+		"\"dpuNodeName\":\"%s\",\"dpuDeviceName\":\"0000-26-00\",\"serialNumber\":"
+		"\"MT2328\",\"bfb\":\"bf-bundle\",\"dpuFlavor\":\"flavor\",\"nodeEffect\":{"
+		"\"noEffect\":true},\"cluster\":{\"name\":\"" DPU_CLUSTER
+		"\",\"namespace\":\"%s\"}}}",
+		node, node, node, sim->options->namespace);
+	struct json *o AUTO(json_free) = NULL;
+
+	if (json_parse(node, text, strlen(text), &o, err))
+		return -1;
+	return create(sim, o, err);
+}
+
 static int seed_node(struct sim *sim, const char *node, struct err *err)
 {
-	char *dpu AUTO(free) = xasprintf("%s-0000-26-00", node);
-	char *spec AUTO(free) = xasprintf("{\"dpuNodeName\":\"%s\"}", node);
-
 	if (create_named(sim, RES_NODES, node, "{}", err))
 		return -1;
-	/*
-	 * Another API server (--kubeconfig) has DPUNodes of its own, but it may not know the kind
-	 * DPU.
-	 */
-	if (!sim->options->api && create_named(sim, RES_DPUNODES, node, "{}", err))
+	/* Another API server (--kubeconfig) has its own DPUNodes and DPUs. */
+	if (sim->options->api)
+		return 0;
+	if (create_named(sim, RES_DPUNODES, node, "{}", err))
 		return -1;
-	return create_named(sim, RES_DPUS, dpu, spec, err);
+	return seed_dpu(sim, node, err);
 }
 
 static int seed_policy(struct sim *sim, struct err *err)
@@ -142,7 +159,8 @@ int seed_all(struct sim *sim, struct err *err)
 {
 	const struct sim_options *o = sim->options;
 
-	if (seed_namespaces(sim, err))
+	if (seed_namespaces(sim, err) ||
+	    create_named(sim, RES_DPUCLUSTERS, DPU_CLUSTER, "{\"type\":\"static\"}", err))
 		return err_wrap(err, "seed");
 	for (size_t i = 0; i < o->nodes.n; i++)
 		if (seed_node(sim, o->nodes.v[i], err))

@@ -14,14 +14,14 @@ struct reply {
 	char *body;                  /* malloc'ed */
 	unsigned retry_after;        /* seconds; 0: no header */
 	struct watch_stream *stream; /* instead of a body */
-	bool cut;                    /* close the connection in the middle of the body */
+	bool cut;                    /* closes the connection in the middle of the body */
 };
 
 void reply_json(struct reply *r, unsigned code, const struct json *body);
 void reply_text(struct reply *r, unsigned code, const char *text);
 void reply_clear(struct reply *r);
 
-/* A Status of a failure; reason NULL: the usual one of the code. A new root. */
+/* The Status of a failure; reason NULL: the usual one for the code. A new root. */
 struct json *status_failure(unsigned code, const char *reason, const char *message);
 const char *status_reason(unsigned code);
 

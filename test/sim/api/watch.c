@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One open watch: lines of {"type": ..., "object": ...} for as long as the client asked for.
+ * One open watch: lines of {"type": ..., "object": ...} for as long as the client has requested.
  *
- * Without a resourceVersion (or with "0") it starts with an ADDED for every object, behind which,
- * for who has asked with sendInitialEvents, comes a bookmark that says so; otherwise it starts with
- * the first event after that version, or with one ERROR 410 when the history does not reach so far
- * back. An object that starts or stops to match the selectors is ADDED or DELETED. Bookmarks are
- * sent every --bookmark-ms and at the end. It runs on the thread of its connection, which sleeps in
- * poll() until there is an event, the client goes or its time is over.
+ * Without a resourceVersion (or with "0") it starts with an ADDED for every object, followed, if
+ * the client has sent sendInitialEvents, by a bookmark that marks their end; otherwise it starts
+ * with the first event after that version, or with one ERROR 410 if the history does not reach back
+ * so far. An object that starts or stops to match the selectors is ADDED or DELETED. Bookmarks are
+ * sent every --bookmark-ms and at the end. It runs on its connection's thread, which sleeps in
+ * poll() until an event arrives, the client leaves or the time is over.
  */
 #include "test/sim/api/watch.h"
 
@@ -21,33 +21,42 @@
 #include "test/sim/api/selectors.h"
 #include "test/sim/base/faults.h"
 #include "test/sim/base/options.h"
+#include "test/sim/kinds/served.h"
 #include "test/sim/store/store.h"
 
 #define LINE_MAX_BYTES (4 * 1024 * 1024)
 #define DEFAULT_SECONDS 1800
-#define MUTE_LOOK_MS 20 /* whether a watch is still to be mute */
+#define MUTE_LOOK_MS 20 /* interval of checks for the end of a mute fault */
 
 struct watch_stream {
 	struct api_call call; /* sim and client_fd only: the request itself has ended */
 	const struct api_resource *res;
+	char *version; /* of the objects in the stream */
 	char *ns;
 	struct selectors selectors;
 	struct watcher *watcher;
-	/* Objects to be shown as ADDED; next_initial is the first not yet shown. */
+	/* Objects to be sent as ADDED; next_initial is the first one not yet sent. */
 	struct store_page initial;
 	size_t next_initial;
 	struct deadline end, bookmark;
 	bool bookmarks, ended, cut;
-	bool mark_initial; /* a bookmark is to follow the initial objects */
-	uint64_t rv; /* the newest version that was shown, or that does not concern this watch */
+	bool mark_initial; /* a bookmark has to follow the initial objects */
+	uint64_t rv;     /* the newest version that was sent, or that does not concern this watch */
 	struct str line; /* read by the client up to offset */
 	size_t offset;
 };
 
 static void add_line(struct watch_stream *w, const char *type, const char *object, size_t n)
 {
+	bool stored = str_eq(w->version, w->res->version);
+	char *text AUTO(free) =
+		stored ? NULL : served_convert(object, w->res, w->res->version, w->version);
+
 	str_addf(&w->line, "{\"type\":\"%s\",\"object\":", type);
-	str_addn(&w->line, object, n);
+	if (stored)
+		str_addn(&w->line, object, n);
+	else
+		str_add(&w->line, text);
 	str_add(&w->line, "}\n");
 }
 
@@ -110,7 +119,7 @@ static const char *initial_refused(const struct api_call *call)
 	return NULL;
 }
 
-/* The life of an earlier object of that name: it is there, then it is deleted. */
+/* The life of an earlier object of that name: it exists, then it is deleted. */
 static void add_foreign(struct watch_stream *w, const struct object_version *v)
 {
 	struct json *object AUTO(json_free) = NULL;
@@ -125,7 +134,7 @@ static void add_foreign(struct watch_stream *w, const struct object_version *v)
 	add_line(w, "DELETED", text, strlen(text));
 }
 
-/* True: the fault has dealt with the event. */
+/* True: the fault has handled the event. */
 static bool add_faulty(struct watch_stream *w, const struct event *e)
 {
 	unsigned ms = 0;
@@ -169,7 +178,7 @@ static void add_event(struct watch_stream *w, const struct event *e)
 		add_plain(w, e);
 }
 
-/* 0 and *ret (untouched when the parameter is absent), or -1 and the reply. */
+/* 0 and *ret (untouched if the parameter is absent), or -1 and the reply. */
 static int number(const struct api_call *call, const char *key, uint64_t *ret, struct reply *reply)
 {
 	const char *text = call_query(call, key);
@@ -215,14 +224,15 @@ void api_watch(const struct api_call *call, const struct target *t, struct reply
 	if (number(call, "resourceVersion", &from, ret) ||
 	    number(call, "timeoutSeconds", &seconds, ret))
 		return;
-	if (selectors_parse(call_query(call, "labelSelector"), call_query(call, "fieldSelector"),
-	                    &selectors, &err)) {
+	if (selectors_parse(t->res, call_query(call, "labelSelector"),
+	                    call_query(call, "fieldSelector"), &selectors, &err)) {
 		reply_failure(ret, 400, NULL, "%s", err.msg);
 		return;
 	}
 	w = xcalloc(1, sizeof(*w));
 	w->call = (struct api_call) { .sim = call->sim, .client_fd = call->client_fd };
 	w->res = t->res;
+	w->version = xstrdup(t->version);
 	w->ns = xstrdup_or_null(t->ns);
 	w->selectors = selectors;
 	str_init(&w->line, LINE_MAX_BYTES);
@@ -246,6 +256,7 @@ void watch_free(struct watch_stream *w)
 	selectors_clear(&w->selectors);
 	str_clear(&w->line);
 	free(w->ns);
+	free(w->version);
 	free(w);
 }
 
@@ -265,7 +276,7 @@ static bool next_initial(struct watch_stream *w)
 	return true;
 }
 
-/* Takes events until one makes a line. False: there is none now. */
+/* Takes events until one makes a line. False: no event is pending. */
 static bool next_event(struct watch_stream *w)
 {
 	struct event e = { 0 };
@@ -287,12 +298,12 @@ static bool next_event(struct watch_stream *w)
 	return true;
 }
 
-/* True: a fault ends this stream, or lets it bring nothing. */
+/* True: a fault ends this stream, or keeps it silent. */
 static bool faulted(struct watch_stream *w)
 {
 	switch (faults_stream(w->call.sim->faults, w->res->plural)) {
 	case STREAM_MUTE:
-		/* What has come cannot be waited for: it would be there at once. */
+		/* Pending events cannot be awaited: the wait would end at once. */
 		if (call_wait(&w->call, -1, MUTE_LOOK_MS) == WAIT_GONE || deadline_passed(w->end))
 			w->ended = true;
 		return true;
@@ -317,11 +328,13 @@ static void wait_for_news(struct watch_stream *w)
 		w->ended = true;
 }
 
-/* Makes the next line, or sets ended; blocks. */
+/* Produces the next line, or sets ended; blocks. */
 static void produce(struct watch_stream *w)
 {
 	while (!w->line.len && !w->ended) {
-		if (faulted(w) || next_initial(w) || next_event(w))
+		if (!served_has(w->res, w->version))
+			w->ended = w->cut = true; /* as when a CRD changes */
+		else if (faulted(w) || next_initial(w) || next_event(w))
 			continue;
 		if (deadline_passed(w->end)) {
 			add_bookmark(w, "");

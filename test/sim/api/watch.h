@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch: a reply that goes on for as long as the client asked for. */
+/* watch: a reply that lasts as long as the client has requested. */
 #pragma once
 
 #include <sys/types.h>

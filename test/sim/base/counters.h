@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts requests by verb and resource, so that a test can say "one write, no polling".
+ * Counts requests by verb and resource, so that a test can assert "one write, no polling".
  * Thread-safe.
  */
 #pragma once

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of faults, and which one matches. One mutex, under which the regular expressions run,
- * too: they and the names are short. Expressions are POSIX extended and not anchored.
+ * The list of faults, and their matching. One mutex, under which the regular expressions also run:
+ * they and the names are short. Expressions are POSIX extended and not anchored.
  */
 #include "test/sim/base/faults.h"
 
@@ -14,13 +14,17 @@
 const char *const fault_kind_names[FAULT_KINDS] = {
 	[FAULT_VOLUME_NEVER_BOUND] = "volume-never-bound",
 	[FAULT_VOLUME_FAILURE] = "volume-failure",
+	[FAULT_VOLUME_ERROR] = "volume-error",
 	[FAULT_VOLUME_CAPACITY] = "volume-capacity",
 	[FAULT_VOLUME_STUCK] = "volume-finalizer-stuck",
 	[FAULT_ATTACHMENT_NEVER_READY] = "attachment-never-ready",
 	[FAULT_ATTACHMENT_FAILURE] = "attachment-failure",
 	[FAULT_ATTACHMENT_STUCK] = "attachment-finalizer-stuck",
+	[FAULT_ATTACHMENT_MOVES] = "attachment-moves",
 	[FAULT_ATTACHMENT_UNREADY] = "attachment-unready",
 	[FAULT_ATTACHMENT_NO_READY] = "attachment-without-ready",
+	[FAULT_DPU_NOT_READY] = "dpu-not-ready",
+	[FAULT_CLUSTER_UNREACHABLE] = "cluster-unreachable",
 	[FAULT_MISSING] = "missing",
 	[FAULT_LATE] = "late",
 	[FAULT_PCI_ZERO_FIRST] = "pci-zero-first",
@@ -52,7 +56,7 @@ struct fault {
 	regex_t name;
 	bool has_name;
 	bool is_dpf;
-	uint64_t times, used; /* times 0: for ever */
+	uint64_t times, used; /* times 0: without limit */
 	struct request_fault request;
 	enum stream_fault stream;
 	enum event_fault event;

@@ -23,28 +23,28 @@ void faults_on_change(struct faults *f, void (*fn)(void *arg), void *arg);
 
 /* Adds one fault or a list of them: all, or none on an error. INVALID_ARGUMENT names the member. */
 int faults_add(struct faults *f, const struct json *spec, struct err *err) MUST_CHECK;
-/* All faults, each with its id and how often it has applied; a new root. */
+/* All faults, each with its id and the number of its applications; a new root. */
 struct json *faults_json(struct faults *f);
-/* Removes one, or all with id 0. Returns how many were removed. */
+/* Removes one, or all with id 0. Returns the number of removed faults. */
 size_t faults_remove(struct faults *f, unsigned id);
 
-/* What a fault does to one request. All zero: nothing. */
+/* The effect of a fault on one request. All zero: nothing. */
 struct request_fault {
 	unsigned latency_ms;
 	unsigned status;
 	unsigned retry_after;
-	/* With applied: carried out so much later, also when the client has left. */
+	/* With applied: the request is executed this much later, even if the client has left. */
 	unsigned late_ms;
 	char reason[64];
 	char message[512];
-	bool applied;  /* carried out all the same: only the answer is lost */
+	bool applied;  /* executed anyway: only the answer is lost */
 	bool cut;      /* the connection ends in the middle of the answer */
 	bool closed;   /* the connection ends before the answer */
-	bool hang;     /* no answer until the client goes */
+	bool hang;     /* no answer until the client leaves */
 	bool unserved; /* 404, as if the API group were not installed */
 	bool has_body;
-	char body[512]; /* the answer, with `status` or 200, as a proxy would give it */
-	char wrong[64]; /* a path in the true answer that has another text */
+	char body[512]; /* the answer, with `status` or 200, as from a proxy */
+	char wrong[64]; /* a path in the true answer whose text is replaced */
 };
 /*
  * Whether a fault matches the request; counts it as applied. `resource` is the plural, with
@@ -54,17 +54,17 @@ bool faults_request(struct faults *f, const char *verb, const char *resource, co
                     struct request_fault *ret);
 
 enum stream_fault { STREAM_GOES_ON, STREAM_DROPPED, STREAM_EXPIRED, STREAM_MUTE };
-/* What a fault does to an open watch. */
+/* The effect of a fault on an open watch. */
 enum stream_fault faults_stream(struct faults *f, const char *resource);
 
-/* What a fault does to one event of a watch. */
+/* The effect of a fault on one event of a watch. */
 enum event_fault {
 	EVENT_AS_IT_IS,
-	EVENT_LATE,    /* it and all behind it come ms later */
+	EVENT_LATE,    /* it and all later ones are delayed by ms */
 	EVENT_DROPPED, /* it never comes */
 	EVENT_TWICE,
-	EVENT_BACKWARDS, /* the state before it comes once more, behind it */
-	EVENT_FOREIGN,   /* before it comes the life of an earlier object of its name */
+	EVENT_BACKWARDS, /* the previous state follows it again */
+	EVENT_FOREIGN,   /* the life of an earlier object of its name precedes it */
 	EVENT_REPLACED_BY_ERROR,
 	EVENT_REPLACED_BY_GARBAGE,
 	EVENT_FAULTS
@@ -75,13 +75,17 @@ enum event_fault faults_event(struct faults *f, const char *resource, const char
 enum fault_kind {
 	FAULT_VOLUME_NEVER_BOUND,
 	FAULT_VOLUME_FAILURE,         /* text */
+	FAULT_VOLUME_ERROR,           /* text */
 	FAULT_VOLUME_CAPACITY,        /* value: a quantity */
 	FAULT_VOLUME_STUCK,           /* the finalizer stays */
 	FAULT_ATTACHMENT_NEVER_READY, /* text */
 	FAULT_ATTACHMENT_FAILURE,     /* text */
 	FAULT_ATTACHMENT_STUCK,
+	FAULT_ATTACHMENT_MOVES,
 	FAULT_ATTACHMENT_UNREADY, /* text; ms */
 	FAULT_ATTACHMENT_NO_READY,
+	FAULT_DPU_NOT_READY, /* text */
+	FAULT_CLUSTER_UNREACHABLE,
 	FAULT_MISSING,         /* value: a path below status */
 	FAULT_LATE,            /* value: a path below status; ms */
 	FAULT_PCI_ZERO_FIRST,  /* ms */
@@ -106,6 +110,6 @@ struct dpf_fault {
 /* Whether a fault of this kind matches one of the two names (NULL is skipped); ret may be NULL. */
 bool faults_dpf(struct faults *f, enum fault_kind kind, const char *name, const char *other,
                 struct dpf_fault *ret);
-/* The n-th (from 0) that matches: several `missing` may be on at once. */
+/* The n-th match (from 0): several `missing` may be active at once. */
 bool faults_dpf_nth(struct faults *f, enum fault_kind kind, size_t n, const char *name,
                     const char *other, struct dpf_fault *ret);

@@ -35,6 +35,8 @@ static const struct option_row rows[] = {
 	  "refuse sendInitialEvents, as an API server without the feature WatchList" },
 	{ "growing-volumes", NULL, FLAG, AT(growing_volumes),
 	  "the CRD lets spec.resources of a DPUVolume grow, and DPF follows; otherwise it is immutable" },
+	{ "storage-version", "VERSION", LIST, AT(storage_versions),
+	  "a served version of storage.dpu.nvidia.com, VERSION-FIELD: without that field of DPUVolumes; repeatable (v1alpha1)" },
 	{ NULL, NULL, HEADING, 0, "The world" },
 	{ "namespace", "NAME", TEXT, AT(namespace),
 	  "namespace of the seeded objects (nvidia-storage)" },
@@ -48,6 +50,12 @@ static const struct option_row rows[] = {
 	{ "kubeconfig", "FILE", TEXT, AT(api),
 	  "run DPF against the objects of that API server; this one only shows a copy of them" },
 	{ "no-dpf", NULL, FLAG, AT(no_dpf), "an API server only, without DPF" },
+	{ "dpf", "VERSION", TEXT, AT(dpf),
+	  "26, or 25.7: other texts, no Events, one NVMe subsystem whose nsids count up (26)" },
+	{ "dpf-rate", "N", NUMBER, AT(dpf_rate),
+	  "DPF sends at most N writes a second, after a burst of half as many more; 0: any (0; real: 20)" },
+	{ "dpf-back-off-ms", "MS", NUMBER, AT(back_off_ms),
+	  "longest pause before DPF repeats what ended with an error (200; real: 1000000)" },
 	{ "bind-delay-ms", "MS", NUMBER, AT(bind_delay_ms),
 	  "a volume is bound this long after it was scheduled (0)" },
 	{ "attach-delay-ms", "MS", NUMBER, AT(attach_delay_ms),
@@ -64,8 +72,6 @@ static const struct option_row rows[] = {
 	  "hot-plug slots of each node's DPU (0)" },
 	{ "short-pci-address", NULL, FLAG, AT(short_pci),
 	  "publish PCI addresses without the domain" },
-	{ "one-nsid", NULL, FLAG, AT(one_nsid),
-	  "one NVMe subsystem per volume, so that every nsid is 1 (as the newest DPF has it)" },
 	{ NULL, NULL, HEADING, 0, "The fabric: loop devices below a sysfs tree (needs root)" },
 	{ "no-fabric", NULL, FLAG, AT(no_fabric),
 	  "no devices: attachments get addresses of functions that are not there" },
@@ -93,11 +99,18 @@ void options_default(struct sim_options *o)
 	*o = (struct sim_options) { .address = xstrdup("127.0.0.1"),
 		                    .namespace = xstrdup("nvidia-storage"),
 		                    .state = xstrdup("/var/tmp/snap-sim"),
+		                    .dpf = xstrdup("26"),
+		                    .back_off_ms = 200,
 		                    .capacity_unit = 1,
 		                    .vfs = 4,
 		                    .sector_size = 512,
 		                    .history = 10000,
 		                    .bookmark_ms = 60000 };
+}
+
+bool options_old_dpf(const struct sim_options *o)
+{
+	return str_eq(o->dpf, "25.7");
 }
 
 void options_clear(struct sim_options *o)
@@ -109,6 +122,8 @@ void options_clear(struct sim_options *o)
 	free(o->api);
 	free(o->namespace);
 	free(o->state);
+	free(o->dpf);
+	strs_clear(&o->storage_versions);
 	strs_clear(&o->nodes);
 	strs_clear(&o->seed_files);
 	strs_clear(&o->attachment_metadata);
@@ -218,6 +233,8 @@ static int check(const struct sim_options *o, struct err *err)
 	if (o->hotplug_slots > 31)
 		return err_set(err, ERR_INVALID, "--hotplug-slots: %u is above 31",
 		               o->hotplug_slots);
+	if (!str_eq(o->dpf, "26") && !options_old_dpf(o))
+		return err_set(err, ERR_INVALID, "--dpf: \"%s\" is neither 26 nor 25.7", o->dpf);
 	if (!o->bookmark_ms)
 		return err_set(err, ERR_INVALID, "--bookmark-ms: must be above 0");
 	for (size_t i = 0; i < o->nodes.n; i++)

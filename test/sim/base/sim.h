@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of a running snap-sim, by which they find each other. life.c makes and ends them. */
+/* The parts of a running snap-sim, by which they find each other. life.c creates and ends them. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,12 +8,15 @@
 
 #include "common/log.h"
 
-/* Logs what DPF and the fabric do, with --v=1. */
+/* Logs the actions of DPF and the fabric, with --v=1. */
 #define sim_log(...)                                    \
 	do {                                            \
 		if (log_verbosity() >= 1)               \
 			log_msg(LOG_INFO, __VA_ARGS__); \
 	} while (0)
+
+/* The DPU cluster that each DPU joins and that gets each volume. */
+#define DPU_CLUSTER "dpu-cplane-tenant1"
 
 struct store;
 struct faults;

@@ -62,32 +62,45 @@ void conditions_remove(struct json *object, const char *type)
 	json_set(json_sub(object, "status"), "conditions", list);
 }
 
-bool conditions_init(struct json *object, const char *const *types)
+static void ensure(struct json *object, const char *type)
 {
-	if (json_at(object, "status.conditions"))
-		return false;
-	conditions_set(object, "Ready", "Unknown", REASON_PENDING, "");
-	for (; *types; types++)
-		conditions_set(object, *types, "Unknown", REASON_PENDING, "");
-	return true;
+	if (!find(object, type))
+		conditions_set(object, type, "Unknown", REASON_PENDING, "");
 }
 
-bool conditions_true(const struct json *object, const char *type)
+void conditions_ensure(struct json *object, const char *const *types)
+{
+	ensure(object, "Ready");
+	for (; *types; types++)
+		ensure(object, *types);
+}
+
+const char *conditions_status(const struct json *object, const char *type)
+{
+	json_foreach (item, json_at(object, "status.conditions"))
+		if (str_eq(json_str(item, "type"), type))
+			return json_str(item, "status");
+	return "";
+}
+
+static bool is_current(const struct json *object, const struct json *condition)
 {
 	struct err err = ERR_INIT;
 	int64_t observed = -1;
 
-	json_foreach (item, json_at(object, "status.conditions")) {
-		if (!str_eq(json_str(item, "type"), type))
-			continue;
-		return str_eq(json_str(item, "status"), "True") &&
-		       json_get_i64(item, "observedGeneration", &observed, &err) == 0 &&
-		       observed == object_generation(object);
-	}
+	return json_get_i64(condition, "observedGeneration", &observed, &err) == 0 &&
+	       observed == object_generation(object);
+}
+
+bool conditions_true(const struct json *object, const char *type)
+{
+	json_foreach (item, json_at(object, "status.conditions"))
+		if (str_eq(json_str(item, "type"), type))
+			return str_eq(json_str(item, "status"), "True") && is_current(object, item);
 	return false;
 }
 
-/* The reasons of conditions that are not True, the worst last. */
+/* The reasons of conditions that are not True, the worst last. Error is not listed: Ready shows it as Pending. */
 static const char *const by_severity[] = { REASON_PENDING, REASON_FAILURE, REASON_DELETION };
 
 /* Index of the reason in that list; any other reason counts as the first. */
@@ -102,8 +115,9 @@ static size_t severity(const char *reason)
 void conditions_summarize(struct json *object, const char *const *types)
 {
 	struct str text AUTO(str_clear) = STR_INIT(4096);
-	size_t worst = 0;
 	struct str message AUTO(str_clear) = STR_INIT(4096);
+	bool stale = false;
+	size_t worst = 0;
 
 	for (; *types; types++) {
 		struct json *c = find(object, *types);
@@ -111,14 +125,21 @@ void conditions_summarize(struct json *object, const char *const *types)
 
 		if (c && str_eq(json_str(c, "status"), "True"))
 			continue;
+		if (c && !is_current(object, c)) {
+			stale = true;
+			continue;
+		}
 		str_addf(&text, "\n* %s", *types);
 		if (now > worst)
 			worst = now;
 	}
-	if (!text.len) {
+	if (!text.len && !stale) {
 		conditions_set(object, "Ready", "True", REASON_SUCCESS, "");
 		return;
 	}
-	str_addf(&message, "The following conditions are not ready:%s", text.ptr);
+	if (text.len)
+		str_addf(&message, "The following conditions are not ready:%s", text.ptr);
+	else
+		str_add(&message, "Reconciliation is in progress");
 	conditions_set(object, "Ready", "False", by_severity[worst], message.ptr);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The controllers' thread. A changed object is queued, with those that wait for it; what is queued
- * is given to its reconcile function; a delay becomes a timer. The thread sleeps in poll() until an
- * object changes, a timer is due or dpf_poke() is called.
+ * The controllers' thread. A changed object is queued, with the objects that wait for it; queued
+ * objects are passed to their reconcile functions; a delay becomes a timer. The thread sleeps in
+ * poll() until an object changes, a timer is due or dpf_poke() is called.
  */
 #include "test/sim/dpf/dpf.h"
 
@@ -15,6 +15,7 @@
 #include "common/mem.h"
 #include "test/sim/dpf/conditions.h"
 #include "test/sim/dpf/dpf_attachment.h"
+#include "test/sim/dpf/dpf_cluster.h"
 #include "test/sim/dpf/dpf_policy.h"
 #include "test/sim/dpf/dpf_volume.h"
 #include "test/sim/dpf/placement.h"
@@ -22,35 +23,55 @@
 #include "test/sim/dpf/references.h"
 #include "test/sim/dpf/step.h"
 #include "test/sim/fabric/fabric.h"
+#include "test/sim/kinds/object.h"
 
 static const struct {
 	enum resource_id res;
 	int64_t (*reconcile)(struct dpf *d, struct object_version *v, struct json *o);
 	void (*gone)(struct dpf *d, const char *ns, const char *name);
 } controllers[] = {
+	{ .res = RES_DPUS, .reconcile = dpf_dpu },
 	{ .res = RES_VENDORS, .reconcile = dpf_vendor },
 	{ .res = RES_POLICIES, .reconcile = dpf_policy },
 	{ .res = RES_VOLUMES, .reconcile = dpf_volume, .gone = dpf_volume_gone },
 	{ .res = RES_ATTACHMENTS, .reconcile = dpf_attachment, .gone = dpf_attachment_gone },
 };
 
-/* ns NULL: of every namespace; volume NULL: the attachments of every volume. */
-static void enqueue_attachments(struct dpf *d, const char *ns, const char *volume)
+/*
+ * Whether only faults have changed, which DPF does not see, and the object is in the pause after an
+ * error.
+ */
+static bool is_paused(struct dpf *d, const struct object_version *v, bool poked)
 {
-	for (const struct reference *r = references_next(d, NULL); r; r = references_next(d, r))
-		if ((!ns || str_eq(r->ns, ns)) && (!volume || str_eq(r->volume, volume)))
+	return poked && v && step_backs_off(d, v->uid);
+}
+
+/* NULL: in every namespace, for every volume, on every node. */
+static void enqueue_attachments(struct dpf *d, const char *ns, const char *volume, const char *node,
+                                bool poked)
+{
+	for (const struct reference *r = references_next(d, NULL); r; r = references_next(d, r)) {
+		struct object_version *v AUTO(version_unref) = NULL;
+
+		if ((ns && !str_eq(r->ns, ns)) || (volume && !str_eq(r->volume, volume)) ||
+		    (node && !str_eq(r->node, node)))
+			continue;
+		v = store_get(d->sim->store, RES(ATTACHMENTS), r->ns, r->attachment);
+		if (!is_paused(d, v, poked))
 			queue_add(d, RES(ATTACHMENTS), r->ns, r->attachment);
+	}
 }
 
 /* ns NULL: of every namespace. */
-static void enqueue_all(struct dpf *d, enum resource_id id, const char *ns)
+static void enqueue_all(struct dpf *d, enum resource_id id, const char *ns, bool poked)
 {
 	struct store_page page AUTO(store_page_clear) = { 0 };
 	struct store_query query = { .res = &resources[id], .ns = ns };
 
 	store_list(d->sim->store, &query, &page);
 	for (size_t i = 0; i < page.n; i++)
-		queue_add(d, &resources[id], page.v[i]->ns, page.v[i]->name);
+		if (!is_paused(d, page.v[i], poked))
+			queue_add(d, &resources[id], page.v[i]->ns, page.v[i]->name);
 }
 
 static bool readiness_changed(const struct event *e)
@@ -69,13 +90,20 @@ static void on_event(struct dpf *d, const struct event *e)
 
 	queue_add(d, v->res, v->ns, v->name);
 	if (v->res == RES(VENDORS) && readiness_changed(e)) {
-		enqueue_all(d, RES_POLICIES, v->ns);
+		enqueue_all(d, RES_POLICIES, v->ns, false);
 	} else if (v->res == RES(POLICIES) && readiness_changed(e)) {
-		enqueue_all(d, RES_VOLUMES, v->ns);
+		enqueue_all(d, RES_VOLUMES, v->ns, false);
 	} else if (v->res == RES(VOLUMES) && readiness_changed(e)) {
-		enqueue_attachments(d, v->ns, v->name);
-	} else if (v->res == RES(DPUNODES) || v->res == RES(DPUS)) {
-		enqueue_attachments(d, v->ns, NULL);
+		enqueue_attachments(d, v->ns, v->name, NULL, false);
+	} else if (v->res == RES(DPUNODES) && e->type != EVENT_MODIFIED) {
+		enqueue_attachments(d, v->ns, NULL, v->name, false);
+	} else if (v->res == RES(DPUS)) {
+		struct json *o AUTO(json_free) = version_parse(v);
+
+		enqueue_attachments(d, v->ns, NULL, object_text(o, "spec.dpuNodeName"), false);
+	} else if (v->res == RES(DPUCLUSTERS)) {
+		enqueue_all(d, RES_VOLUMES, NULL, false);
+		enqueue_attachments(d, NULL, NULL, NULL, false);
 	} else if (v->res == RES(ATTACHMENTS)) {
 		references_update(d, v, e->type != EVENT_DELETED);
 		if (e->type == EVENT_DELETED) {
@@ -104,12 +132,16 @@ static void reconcile(struct dpf *d, const struct dpf_work *w)
 			again = controllers[i].reconcile(d, v, o);
 		else if (controllers[i].gone)
 			controllers[i].gone(d, w->ns, w->name);
+		if (o && again == RECONCILE_ERROR)
+			again = step_back_off(d, v->uid);
+		else if (o)
+			step_succeeded(d, v->uid);
 		if (again >= 0)
 			queue_set_timer(d, w, again);
 	}
 }
 
-/* Queues what has changed. False: events were lost, and everything must be looked at. */
+/* Queues the changed objects. False: events were lost, and every object must be checked. */
 static bool take_events(struct dpf *d)
 {
 	struct event e = { 0 };
@@ -123,11 +155,11 @@ static bool take_events(struct dpf *d)
 }
 
 /*
- * Begins anew: watches from now on, and queues every object. The end of some attachments may have
- * been among the events that were lost: they are queued as well, so that what they had is given
- * back.
+ * Restarts: watches from the current version, and queues every object. The deletion of some
+ * attachments may have been among the lost events: they are queued as well, so that their functions
+ * are released. `poked`: faults have changed, which DPF does not see.
  */
-static void look_at_everything(struct dpf *d)
+static void look_at_everything(struct dpf *d, bool poked)
 {
 	struct store_page page AUTO(store_page_clear) = { 0 };
 	struct store_query query = { .res = RES(ATTACHMENTS) };
@@ -138,13 +170,13 @@ static void look_at_everything(struct dpf *d)
 	while (store_watch(d->sim->store, NULL, store_rv(d->sim->store), &d->watcher) ==
 	       STORE_EXPIRED)
 		;
-	enqueue_attachments(d, NULL, NULL);
+	enqueue_attachments(d, NULL, NULL, NULL, poked);
 	references_clear(d);
 	store_list(d->sim->store, &query, &page);
 	for (size_t i = 0; i < page.n; i++)
 		references_update(d, page.v[i], true);
 	for (size_t i = 0; i < ARRAY_LEN(controllers); i++)
-		enqueue_all(d, controllers[i].res, NULL);
+		enqueue_all(d, controllers[i].res, NULL, poked);
 }
 
 static void run_ready(struct dpf *d)
@@ -155,7 +187,7 @@ static void run_ready(struct dpf *d)
 		reconcile(d, w);
 		work_free(w);
 		if (!take_events(d))
-			look_at_everything(d);
+			look_at_everything(d, false);
 	}
 }
 
@@ -167,7 +199,7 @@ static void *run(void *arg)
 		                 { .events = POLLIN } };
 	eventfd_t ignored;
 
-	look_at_everything(d);
+	look_at_everything(d, false);
 	for (;;) {
 		run_ready(d);
 		fds[2].fd = watcher_fd(d->watcher);
@@ -179,7 +211,7 @@ static void *run(void *arg)
 		if (fds[1].revents)
 			IGNORE_RESULT(eventfd_read(d->poke_fd, &ignored));
 		if (fds[1].revents || !take_events(d))
-			look_at_everything(d);
+			look_at_everything(d, fds[1].revents);
 	}
 }
 

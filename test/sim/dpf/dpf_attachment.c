@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DPUVolumeAttachment, one step per call:
+ * DPUVolumeAttachment, one step per call. Watchers see each step, in up to three writes
+ * (step_finish()):
  *
- *   add the finalizer
- *   set the conditions to Unknown
- *   find DPUVolume, DPUNode and DPU: Reconciled, ControllerAttached
+ *   add the finalizer, set the conditions to Unknown
+ *   find DPUVolume, DPUNode and DPU: Reconciled; ask the vendor: ControllerAttached is False
+ *   ControllerAttached; ask the DPU: DPUAttached is False
  *   wait for the attach delay; take a function, show the namespace, fill in status.dpu: DPUAttached
  *
- * dpuAttached stays true once it was. status.dpu is what the function is now, changed as faults
- * say. Deletion hides the namespace, frees the function and removes the finalizer.
+ * Initially neither the vendor nor the DPU gives a reason for not being ready. dpuAttached, once
+ * true, stays true. status.dpu shows the current function, changed as faults require. Deletion
+ * needs the DPU, hides the namespace, frees the function and removes the finalizer.
  */
 #include "test/sim/dpf/dpf_attachment.h"
 
@@ -19,48 +21,31 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "test/sim/dpf/conditions.h"
+#include "test/sim/dpf/dpf_cluster.h"
 #include "test/sim/dpf/placement.h"
 #include "test/sim/dpf/step.h"
 #include "test/sim/kinds/object.h"
 
 #define FINALIZER "storage.dpu.nvidia.com/dpuvolumeattachment"
-#define PREFERRED "storage.nvidia.com/preferred-dpu"
 #define RETRY_MS 200
 
 static const char *const types[] = { "DPUVolumeAttachmentReconciled", "ControllerAttached",
 	                             "DPUAttached", NULL };
 
-/*
- * A node needs one DPU, or several of which exactly one is preferred. NULL: it has that; else a
- * malloc'ed text.
- */
-static char *why_no_dpu(struct dpf *d, const char *ns, const char *node)
+static int64_t pending(struct dpf *d, struct object_version *v, struct json *o, const char *reason,
+                       const char *message)
 {
-	struct store_page page AUTO(store_page_clear) = { 0 };
-	struct store_query query = { .res = RES(DPUS), .ns = ns };
-	size_t n = 0, preferred = 0;
-
-	store_list(d->sim->store, &query, &page);
-	for (size_t i = 0; i < page.n; i++) {
-		struct json *dpu AUTO(json_free) = version_parse(page.v[i]);
-
-		if (!str_eq(json_str(dpu, "spec.dpuNodeName"), node))
-			continue;
-		n++;
-		preferred += object_annotation(dpu, PREFERRED) != NULL;
-	}
-	if (n == 0)
-		return xasprintf("no DPU found for DPUNode %s/%s", ns, node);
-	if (n > 1 && preferred != 1)
-		return xasprintf(
-			"DPUNode %s/%s has %zu DPUs and %zu of them have the annotation " PREFERRED
-			"; exactly one must",
-			ns, node, n, preferred);
-	return NULL;
+	conditions_set(o, "DPUVolumeAttachmentReconciled", "False", reason, message);
+	step_finish(d, v, o, types);
+	return str_eq(reason, REASON_ERROR) ? RECONCILE_ERROR : RECONCILE_IDLE;
 }
 
-/* NULL: the attachment can go on; else a malloc'ed text. */
-static char *why_not_reconciled(struct dpf *d, const struct object_version *v, const struct json *o)
+/*
+ * The DPU of the attachment. NULL: it has to wait; *reason and *why (malloc'ed) say why. A new
+ * root.
+ */
+static struct json *find_dpu(struct dpf *d, const struct object_version *v, const struct json *o,
+                             const char **reason, char **why)
 {
 	const char *volume = object_text(o, "spec.dpuVolumeName"),
 		   *node = object_text(o, "spec.dpuNodeName");
@@ -69,20 +54,54 @@ static char *why_not_reconciled(struct dpf *d, const struct object_version *v, c
 	struct json *vo AUTO(json_free) = vv ? version_parse(vv) : NULL;
 	struct object_version *nv AUTO(version_unref) =
 		store_get(d->sim->store, RES(DPUNODES), v->ns, node);
+	struct json *dpu AUTO(json_free) = NULL;
 
+	*reason = REASON_PENDING;
 	if (!vo)
-		return xasprintf("DPUVolume %s/%s not found", v->ns, volume);
-	if (!conditions_true(vo, "Bound"))
-		return xasprintf("DPUVolume %s/%s is not ready", v->ns, volume);
-	if (!nv)
-		return xasprintf("DPUNode %s/%s not found", v->ns, node);
-	return why_no_dpu(d, v->ns, node);
+		*why = xasprintf("DPUVolume %s not found", volume);
+	else if (!conditions_true(vo, "Bound"))
+		*why = xasprintf("DPUVolume %s/%s is not ready", v->ns, volume);
+	else if (!nv)
+		*why = xasprintf("DPUNode %s/%s not found", v->ns, node);
+	if (*why)
+		return NULL;
+	dpu = cluster_find_dpu(d, v->ns, node, why);
+	if (!dpu) {
+		*reason = REASON_ERROR;
+	} else if (!conditions_true(dpu, "Ready")) {
+		*why = xasprintf("DPU %s is not ready", object_name(dpu));
+		return NULL;
+	}
+	return TAKE(dpu);
 }
 
-static void attach_controller(struct dpf *d, struct json *o)
+static void set_message(struct json *o, const char *message)
+{
+	if (*message)
+		json_set_str(json_sub(o, "status"), "message", message);
+	else
+		json_remove(json_sub(o, "status"), "message");
+}
+
+/* False: the request was only now sent to the vendor, which has not answered yet. */
+static bool attach_controller(struct dpf *d, struct json *o)
 {
 	struct json *status = json_sub(o, "status");
+	bool old = options_old_dpf(d->options);
 
+	if (str_eq(conditions_status(o, "ControllerAttached"), "Unknown")) {
+		const char *message = old ? "volume is not attached by the controller yet"
+		                          : "ControllerAttach not ready: ";
+
+		if (old) {
+			json_set_bool(status, "controllerAttached", false);
+			json_set_bool(status, "dpuAttached", false);
+		} else {
+			set_message(o, message);
+		}
+		conditions_set(o, "ControllerAttached", "False", REASON_PENDING, message);
+		return false;
+	}
 	json_set_bool(status, "controllerAttached", true);
 	for (size_t i = 0; i < d->options->attachment_metadata.n; i++) {
 		const char *pair = d->options->attachment_metadata.v[i];
@@ -92,16 +111,19 @@ static void attach_controller(struct dpf *d, struct json *o)
 		json_set_str(json_sub(status, "attachmentMetadata"), key, equals + 1);
 	}
 	conditions_set(o, "ControllerAttached", "True", REASON_SUCCESS, "");
-	json_remove(status, "message");
+	return true;
 }
 
 static int64_t not_attached(struct dpf *d, struct object_version *v, struct json *o,
                             const char *reason, const char *why)
 {
-	char *message AUTO(free) = xasprintf("DPUAttach not ready: %s", why);
+	bool old = options_old_dpf(d->options);
+	char *message AUTO(free) =
+		old ? xasprintf("volume is not attached to dpu%s%s", *why ? ", reason: " : "", why)
+		    : xasprintf("DPUAttach not ready: %s", why);
 
 	conditions_set(o, "DPUAttached", "False", reason, message);
-	json_set_str(json_sub(o, "status"), "message", message);
+	set_message(o, old ? why : message);
 	step_finish(d, v, o, types);
 	return RECONCILE_IDLE;
 }
@@ -112,11 +134,11 @@ static bool held_by_fault(struct dpf *d, struct object_version *v, struct json *
 	struct dpf_fault fault;
 
 	if (faults_dpf(d->sim->faults, FAULT_ATTACHMENT_FAILURE, v->name, volume, &fault))
-		not_attached(d, v, o, REASON_FAILURE,
+		not_attached(d, v, o,
+		             str_eq(fault.value, REASON_FAILURE) ? REASON_FAILURE : REASON_PENDING,
 		             *fault.text ? fault.text : "the controller of the function failed");
 	else if (faults_dpf(d->sim->faults, FAULT_ATTACHMENT_NEVER_READY, v->name, volume, &fault))
-		not_attached(d, v, o, REASON_PENDING,
-		             *fault.text ? fault.text : "waiting for the device on the DPU");
+		not_attached(d, v, o, REASON_PENDING, fault.text);
 	else
 		return false;
 	return true;
@@ -155,7 +177,7 @@ static void set_attributes(struct dpf *d, const struct object_version *v, struct
 	json_set_str(attrs, "namespaceUUID", uuid);
 }
 
-/* The earlier of two times to look again, in milliseconds. */
+/* The earlier of two times of the next check, in milliseconds. */
 static int64_t sooner(int64_t a, int64_t b)
 {
 	if (a == RECONCILE_IDLE || b == RECONCILE_IDLE)
@@ -163,7 +185,7 @@ static int64_t sooner(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* Another address for a while. Returns when to look again. */
+/* Shows another address for some time. Returns the time of the next check. */
 static int64_t spoil_address(struct dpf *d, const struct object_version *v, struct json *status,
                              const struct placement *p, enum fault_kind kind)
 {
@@ -183,7 +205,8 @@ static int64_t spoil_address(struct dpf *d, const struct object_version *v, stru
 }
 
 /*
- * Changes the status as faults say: parts are missing, late or wrong. Returns when to look again.
+ * Changes the status as faults require: parts are missing, late or wrong. Returns the time of the
+ * next check.
  */
 static int64_t spoil(struct dpf *d, const struct object_version *v, struct json *status,
                      const struct placement *p)
@@ -209,38 +232,44 @@ static int64_t spoil(struct dpf *d, const struct object_version *v, struct json 
 	return again;
 }
 
-/* Changes the condition Ready of what is attached, as faults say. Returns when to look again. */
+/*
+ * Changes the conditions of an attached attachment, as faults require. Returns the time of the next
+ * check.
+ */
 static int64_t spoil_ready(struct dpf *d, const struct object_version *v, struct json *o,
                            const struct placement *p)
 {
 	int64_t left = RECONCILE_IDLE;
 	struct dpf_fault fault;
 
-	if (faults_dpf(d->sim->faults, FAULT_ATTACHMENT_NO_READY, v->name, p->volume, NULL))
+	if (faults_dpf(d->sim->faults, FAULT_ATTACHMENT_NO_READY, v->name, p->volume, NULL)) {
 		conditions_remove(o, "Ready");
+		return RECONCILE_IDLE;
+	}
 	if (!faults_dpf(d->sim->faults, FAULT_ATTACHMENT_UNREADY, v->name, p->volume, &fault))
 		return RECONCILE_IDLE;
 	if (fault.ms)
 		left = step_delay_left(d, v->uid, "ready", fault.ms);
-	if (left)
-		conditions_set(o, "Ready", "False", REASON_PENDING,
-		               *fault.text ? fault.text : "the DPU is not ready");
-	return left ? left : RECONCILE_IDLE;
+	if (!left)
+		return RECONCILE_IDLE;
+	conditions_set(o, "DPUVolumeAttachmentReconciled", "False", REASON_PENDING,
+	               *fault.text ? fault.text : "the DPU is not ready");
+	conditions_summarize(o, types);
+	return left;
 }
 
 static int64_t publish(struct dpf *d, struct object_version *v, struct json *o, struct placement *p)
 {
 	struct json *status = json_sub(o, "status");
 	struct json *dpu = json_object();
-	char pci[16], vuid[32], device[48];
+	char pci[16], vuid[32];
 	int64_t again;
 
 	placement_pci(d, p, pci);
 	placement_vuid(p, vuid);
-	placement_device_name(p, device);
 	json_set_str(dpu, "pciAddress", pci);
 	json_set_str(dpu, "funcVUID", vuid);
-	json_set_str(dpu, "deviceName", device);
+	json_set_str(dpu, "deviceName", p->name);
 	set_attributes(d, v, dpu, p);
 	json_set(status, "dpu", dpu);
 	again = spoil(d, v, status, p);
@@ -253,7 +282,7 @@ static int64_t publish(struct dpf *d, struct object_version *v, struct json *o, 
 	return again;
 }
 
-/* For how many milliseconds more a fault keeps the device away, although the status names it. */
+/* For how many more milliseconds a fault hides the device, although the status names it. */
 static int64_t device_delay(struct dpf *d, const struct object_version *v,
                             const struct placement *p)
 {
@@ -264,6 +293,20 @@ static int64_t device_delay(struct dpf *d, const struct object_version *v,
 	return step_delay_left(d, v->uid, "device", fault.ms);
 }
 
+/* The DPU has lost the device, and attaches it to another function, if one is free, later. */
+static int64_t move(struct dpf *d, struct object_version *v, struct json *o, struct placement *p)
+{
+	struct err err = ERR_INIT;
+
+	if (!p->moves && placement_hide(d, p, &err)) {
+		log_msg(LOG_WARNING, "DPUVolumeAttachment %s/%s: %s", v->ns, v->name, err.msg);
+		return RETRY_MS;
+	}
+	if (!p->moves)
+		placement_move(d, p);
+	return not_attached(d, v, o, REASON_PENDING, "");
+}
+
 static int64_t attach(struct dpf *d, struct object_version *v, struct json *o)
 {
 	struct placement *p = placement_find(d, v->ns, v->name);
@@ -272,6 +315,8 @@ static int64_t attach(struct dpf *d, struct object_version *v, struct json *o)
 	int64_t wait, again;
 
 	if (!p) {
+		if (str_eq(conditions_status(o, "DPUAttached"), "Unknown"))
+			return not_attached(d, v, o, REASON_PENDING, "");
 		if (held_by_fault(d, v, o))
 			return RECONCILE_IDLE;
 		wait = step_delay_left(d, v->uid, "attach", d->options->attach_delay_ms);
@@ -282,6 +327,9 @@ static int64_t attach(struct dpf *d, struct object_version *v, struct json *o)
 		if (placement_take(d, o, b, &p, &err))
 			return not_attached(d, v, o, REASON_PENDING, err.msg);
 	}
+	if (faults_dpf(d->sim->faults, FAULT_ATTACHMENT_MOVES, v->name, p->volume, NULL))
+		return move(d, v, o, p);
+	p->moves = false;
 	wait = device_delay(d, v, p);
 	if (!wait && placement_show(d, p, &err)) {
 		placement_give_back(d, p);
@@ -292,69 +340,80 @@ static int64_t attach(struct dpf *d, struct object_version *v, struct json *o)
 	return sooner(again, wait ? wait : RECONCILE_IDLE);
 }
 
-static int64_t hold(struct dpf *d, struct object_version *v, struct json *o, const char *message)
+static int64_t hold(struct dpf *d, struct object_version *v, struct json *o, const char *what)
 {
-	conditions_set(o, "DPUVolumeAttachmentReconciled", "False", REASON_DELETION, message);
-	step_finish(d, v, o, types);
-	return RECONCILE_IDLE;
+	char *message AUTO(free) =
+		options_old_dpf(d->options)
+			? xstrdup("VolumeAttachment is deleting")
+			: xasprintf("DPUCluster %s/" DPU_CLUSTER ": VolumeAttachment %s/%s %s",
+	                            v->ns, v->ns, v->name, what);
+
+	return pending(d, v, o, REASON_DELETION, message);
 }
 
 static int64_t detach(struct dpf *d, struct object_version *v, struct json *o)
 {
+	const char *node = object_text(o, "spec.dpuNodeName");
 	struct placement *p = placement_find(d, v->ns, v->name);
+	struct object_version *nv AUTO(version_unref) =
+		store_get(d->sim->store, RES(DPUNODES), v->ns, node);
+	struct json *dpu AUTO(json_free) = NULL;
+	char *why AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 	int64_t wait;
 
+	dpu = nv ? cluster_find_dpu(d, v->ns, node, &why) : NULL;
+	if (why)
+		return pending(d, v, o, REASON_ERROR, why);
+	if (cluster_any_unreachable(d)) {
+		step_finish(d, v, o, types);
+		return CLUSTER_RETRY_MS;
+	}
 	if (faults_dpf(d->sim->faults, FAULT_ATTACHMENT_STUCK, v->name,
 	               object_text(o, "spec.dpuVolumeName"), NULL))
-		return hold(d, v, o, "waiting for the DPU to detach the volume");
+		return hold(d, v, o, "is not removed yet");
 	wait = step_delay_left(d, v->uid, "detach", d->options->detach_delay_ms);
-	if (wait) {
-		hold(d, v, o, "waiting for the DPU to detach the volume");
-		return wait;
+	if (p && p->removal <= 1) {
+		hold(d, v, o, p->removal++ ? "is not removed yet" : "is marked for removal");
+		return 0;
 	}
+	if (wait)
+		return wait;
 	if (p && placement_hide(d, p, &err)) {
-		hold(d, v, o, err.msg);
+		log_msg(LOG_WARNING, "DPUVolumeAttachment %s/%s: %s", v->ns, v->name, err.msg);
 		return RETRY_MS;
 	}
 	if (p)
 		placement_release(d, p);
 	object_drop_finalizer(o, FINALIZER);
-	step_put(d, v, o);
+	step_finish(d, v, o, types);
 	return RECONCILE_IDLE;
 }
 
 int64_t dpf_attachment(struct dpf *d, struct object_version *v, struct json *o)
 {
+	struct json *dpu AUTO(json_free) = NULL;
+	const char *reason;
 	char *why AUTO(free) = NULL;
-	struct json *status;
 
+	conditions_ensure(o, types);
 	if (object_is_deleting(o))
 		return object_has_finalizer(o, FINALIZER) ? detach(d, v, o) : RECONCILE_IDLE;
-	if (step_claim(d, v, o, FINALIZER))
+	if (step_claim(d, v, o, FINALIZER, types))
 		return RECONCILE_IDLE;
-	status = json_sub(o, "status");
-	if (conditions_init(o, types)) {
-		json_set_bool(status, "controllerAttached", false);
-		json_set_bool(status, "dpuAttached", false);
+	dpu = find_dpu(d, v, o, &reason, &why);
+	if (!dpu)
+		return pending(d, v, o, reason, why);
+	if (cluster_is_unreachable(d, DPU_CLUSTER) ||
+	    cluster_is_unreachable(d, object_text(dpu, "spec.cluster.name"))) {
 		step_finish(d, v, o, types);
-		return RECONCILE_IDLE;
+		return CLUSTER_RETRY_MS;
 	}
-	why = why_not_reconciled(d, v, o);
-	if (why) {
-		conditions_set(o, "DPUVolumeAttachmentReconciled", "False", REASON_PENDING, why);
-		json_set_str(status, "message", why);
-		step_finish(d, v, o, types);
-		return RECONCILE_IDLE;
-	}
-	if (!conditions_true(o, "ControllerAttached") ||
-	    !conditions_true(o, "DPUVolumeAttachmentReconciled")) {
-		conditions_set(o, "DPUVolumeAttachmentReconciled", "True", REASON_SUCCESS, "");
-		attach_controller(d, o);
-		step_finish(d, v, o, types);
-		return RECONCILE_IDLE;
-	}
-	return attach(d, v, o);
+	conditions_set(o, "DPUVolumeAttachmentReconciled", "True", REASON_SUCCESS, "");
+	if (attach_controller(d, o))
+		return attach(d, v, o);
+	step_finish(d, v, o, types);
+	return 0;
 }
 
 void dpf_attachment_gone(struct dpf *d, const char *ns, const char *name)
@@ -362,7 +421,7 @@ void dpf_attachment_gone(struct dpf *d, const char *ns, const char *name)
 	struct placement *p = placement_find(d, ns, name);
 	struct err err = ERR_INIT;
 
-	/* p is only there when a client has removed the finalizer by hand. */
+	/* p still exists only if a client has removed the finalizer by hand. */
 	if (!p)
 		return;
 	if (placement_hide(d, p, &err))

@@ -16,55 +16,66 @@
 static const char *const vendor_conditions[] = { "DPUStorageVendorReconciled", "Valid", NULL };
 static const char *const policy_conditions[] = { "DPUStoragePolicyReconciled", "Valid", NULL };
 
+static int64_t end(struct dpf *d, struct object_version *v, struct json *o, const char *finalizer,
+                   const char *const *types)
+{
+	object_drop_finalizer(o, finalizer);
+	step_finish(d, v, o, types);
+	return RECONCILE_IDLE;
+}
+
 int64_t dpf_vendor(struct dpf *d, struct object_version *v, struct json *o)
 {
-	if (object_is_deleting(o)) {
-		object_drop_finalizer(o, VENDOR_FINALIZER);
-		step_put(d, v, o);
+	struct json *cluster;
+
+	conditions_ensure(o, vendor_conditions);
+	if (object_is_deleting(o))
+		return end(d, v, o, VENDOR_FINALIZER, vendor_conditions);
+	if (step_claim(d, v, o, VENDOR_FINALIZER, vendor_conditions))
 		return RECONCILE_IDLE;
+	if (!json_at(o, "status.dpuClusters") && !options_old_dpf(d->options)) {
+		json_set(json_sub(o, "status"), "dpuClusters", json_array());
+		cluster = json_object();
+		json_set_str(cluster, "name", DPU_CLUSTER);
+		json_set_str(cluster, "namespace", v->ns);
+		json_append(json_at_mut(o, "status.dpuClusters"), cluster);
 	}
-	if (step_claim(d, v, o, VENDOR_FINALIZER))
-		return RECONCILE_IDLE;
 	for (const char *const *type = vendor_conditions; *type; type++)
 		conditions_set(o, *type, "True", REASON_SUCCESS, "");
 	step_finish(d, v, o, vendor_conditions);
 	return RECONCILE_IDLE;
 }
 
-/*
- * Why the policy is not valid: its first vendor that is missing or not ready. Malloc'ed; NULL: it
- * is valid.
- */
+/* A line for each vendor of the policy that is missing or invalid; malloc'ed. NULL: all are valid. */
 static char *why_not_valid(struct dpf *d, const struct object_version *v, const struct json *policy)
 {
+	struct str text AUTO(str_clear) = STR_INIT(65536);
+
 	json_foreach (item, json_at(policy, "spec.dpuStorageVendors")) {
 		const char *name = json_text(item) ? json_text(item) : "";
 		struct object_version *vendor AUTO(version_unref) =
 			store_get(d->sim->store, RES(VENDORS), v->ns, name);
 		struct json *o AUTO(json_free) = vendor ? version_parse(vendor) : NULL;
 
-		if (!o)
-			return xasprintf("DPUStorageVendor %s/%s not found", v->ns, name);
-		if (!conditions_true(o, "Ready"))
-			return xasprintf("DPUStorageVendor %s/%s is not ready", v->ns, name);
+		if (!o || !conditions_true(o, "Ready"))
+			str_addf(&text, "\n* DPUStorageVendor %s/%s: %s", v->ns, name,
+			         o ? "vendor is invalid" : "not found");
 	}
-	return NULL;
+	return text.len ? xasprintf("DPUStoragePolicy is not valid:%s", text.ptr) : NULL;
 }
 
 int64_t dpf_policy(struct dpf *d, struct object_version *v, struct json *o)
 {
 	char *why AUTO(free) = NULL;
 
-	if (object_is_deleting(o)) {
-		object_drop_finalizer(o, POLICY_FINALIZER);
-		step_put(d, v, o);
-		return RECONCILE_IDLE;
-	}
-	if (step_claim(d, v, o, POLICY_FINALIZER))
+	conditions_ensure(o, policy_conditions);
+	if (object_is_deleting(o))
+		return end(d, v, o, POLICY_FINALIZER, policy_conditions);
+	if (step_claim(d, v, o, POLICY_FINALIZER, policy_conditions))
 		return RECONCILE_IDLE;
 	why = why_not_valid(d, v, o);
 	conditions_set(o, "DPUStoragePolicyReconciled", "True", REASON_SUCCESS, "");
-	conditions_set(o, "Valid", why ? "False" : "True", why ? REASON_PENDING : REASON_SUCCESS,
+	conditions_set(o, "Valid", why ? "False" : "True", why ? REASON_ERROR : REASON_SUCCESS,
 	               why ? why : "");
 	step_finish(d, v, o, policy_conditions);
 	return RECONCILE_IDLE;

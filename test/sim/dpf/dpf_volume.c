@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DPUVolume, one step per call. Each step is a write that watchers see:
+ * DPUVolume, one step per call. Watchers see each step, in up to three writes (step_finish()):
  *
- *   add the finalizer
- *   set the conditions to Unknown, phase Pending
+ *   add the finalizer, set the conditions to Unknown, phase Pending
  *   choose a vendor, fill in status.state
- *   Scheduled
+ *   Scheduled: the claim is created in the DPU cluster
  *   wait for the bind delay; fill in volumeInfo: phase Bound, Ready
- *   with --growing-volumes, when more is asked for: the same delay, then the new capacity
+ *   with --growing-volumes, when more is requested: the same delay, then the new capacity
  *
- * Deletion waits until no attachment names the volume, removes the storage, then the finalizer.
+ * Only Events contain the vendor's answer to the claim. Deletion waits until no attachment names
+ * the volume, removes the objects of the DPU cluster one after the other, then the storage and the
+ * finalizer.
  */
 #include "test/sim/dpf/dpf_volume.h"
 
@@ -21,6 +22,8 @@
 #include "common/mem.h"
 #include "test/sim/base/sim.h"
 #include "test/sim/dpf/conditions.h"
+#include "test/sim/dpf/dpf_cluster.h"
+#include "test/sim/dpf/dpf_event.h"
 #include "test/sim/dpf/placement.h"
 #include "test/sim/dpf/references.h"
 #include "test/sim/dpf/step.h"
@@ -35,6 +38,9 @@ static const char *const types[] = { "DPUVolumeReconciled", "Scheduled", "Bound"
 static int64_t pending(struct dpf *d, struct object_version *v, struct json *o, const char *message)
 {
 	conditions_set(o, "DPUVolumeReconciled", "False", REASON_PENDING, message);
+	if (options_old_dpf(d->options))
+		conditions_set(o, "Scheduled", "False", REASON_PENDING,
+		               "volume is not scheduled yet");
 	step_finish(d, v, o, types);
 	return RECONCILE_IDLE;
 }
@@ -71,7 +77,8 @@ static const char *choose_vendor(struct dpf *d, const char *ns, const struct jso
 }
 
 /* The parameters of the policy, overridden by those of the volume. */
-static void merge_parameters(struct json *state, const struct json *policy, const struct json *o)
+static void merge_parameters(struct dpf *d, struct json *state, const struct json *policy,
+                             const struct json *o)
 {
 	struct json *merged = json_object();
 
@@ -79,7 +86,10 @@ static void merge_parameters(struct json *state, const struct json *policy, cons
 		json_set(merged, json_name(item), json_copy(item));
 	json_foreach (item, json_at(o, "spec.parameters"))
 		json_set(merged, json_name(item), json_copy(item));
-	json_set(state, "parameters", merged);
+	if (json_count(merged) || options_old_dpf(d->options))
+		json_set(state, "parameters", merged);
+	else
+		json_free(merged);
 }
 
 static int64_t schedule(struct dpf *d, struct object_version *v, struct json *o)
@@ -92,6 +102,7 @@ static int64_t schedule(struct dpf *d, struct object_version *v, struct json *o)
 	struct json *vendor AUTO(json_free) = NULL;
 	struct json *state;
 	const char *chosen;
+	char *driver AUTO(free) = NULL;
 
 	if (!policy || !conditions_true(policy, "Ready")) {
 		char *message AUTO(free) =
@@ -106,18 +117,19 @@ static int64_t schedule(struct dpf *d, struct object_version *v, struct json *o)
 		return pending(d, v, o, "no DPUStorageVendor of the policy is there");
 	vendor = version_parse(vv);
 	state = json_sub(json_sub(o, "status"), "state");
-	json_set_str(json_sub(state, "dpuCluster"), "name", "dpu-cplane-tenant1");
+	json_set_str(json_sub(state, "dpuCluster"), "name", DPU_CLUSTER);
 	json_set_str(json_sub(state, "dpuCluster"), "namespace", v->ns);
 	json_set_str(state, "selectedDPUStorageVendorName", chosen);
 	json_set_str(state, "storageVendorPluginName", json_str(vendor, "spec.pluginName"));
 	json_set_str(state, "storageClassName", json_str(vendor, "spec.storageClassName"));
-	json_set_str(state, "csiDriverName", json_str(vendor, "spec.pluginName"));
-	merge_parameters(state, policy, o);
+	driver = xasprintf("%s.csi.example.com", json_str(vendor, "spec.pluginName"));
+	json_set_str(state, "csiDriverName", driver);
+	merge_parameters(d, state, policy, o);
 	step_finish(d, v, o, types);
 	return RECONCILE_IDLE;
 }
 
-/* The size that was asked for, rounded up to --capacity-unit. */
+/* The requested size, rounded up to --capacity-unit. */
 static uint64_t asked_for(struct dpf *d, const struct json *o)
 {
 	const struct json *wanted = json_at(o, "spec.resources.requests.storage");
@@ -126,13 +138,13 @@ static uint64_t asked_for(struct dpf *d, const struct json *o)
 	int64_t number = 0;
 
 	if (json_text(wanted) && quantity_parse(json_text(wanted), &bytes, &err))
-		bytes = 0; /* the validation lets any size in, this one is too large */
+		bytes = 0; /* the validation accepts any size; this one is too large */
 	else if (!json_text(wanted) && json_get_i64(wanted, "", &number, &err) == 0)
 		bytes = (uint64_t)number;
 	return (bytes + unit - 1) / unit * unit;
 }
 
-/* The same, or the size of a fault. */
+/* The same, or a fault's size. */
 static uint64_t capacity_of(struct dpf *d, const struct object_version *v, const struct json *o)
 {
 	uint64_t bytes = asked_for(d, o);
@@ -164,27 +176,53 @@ static void set_info(struct json *o, const struct backing *b)
 	if (json_at(o, "spec.accessModes"))
 		json_set(info, "accessModes", json_copy(json_at(o, "spec.accessModes")));
 	json_set_str(info, "volumeMode", json_str(o, "spec.volumeMode"));
-	json_set(info, "volumeAttributes", json_object());
+	json_set_str(json_sub(info, "volumeAttributes"),
+	             "storage.kubernetes.io/csiProvisionerIdentity", "1-snap-sim");
 }
 
-/* True: a fault keeps the volume from being bound; the conditions say how. */
+/* Records the Events of a claim that the vendor refuses, in the external provisioner's words. */
+static void tell_of_failure(struct dpf *d, const struct object_version *v, const struct json *o,
+                            const char *why)
+{
+	char *begins AUTO(free) =
+		xasprintf("External provisioner is provisioning volume for claim \"%s/%s-pvc\"",
+	                  v->ns, v->name);
+	char *failed AUTO(free) =
+		xasprintf("failed to provision volume with StorageClass \"%s\": %s",
+	                  object_text(o, "status.state.storageClassName"), why);
+
+	event_of_claim(d, v, "Normal", "Provisioning", begins);
+	event_of_claim(d, v, "Warning", "ProvisioningFailed", failed);
+}
+
+/* True: a fault prevents the volume from being bound. */
 static bool held_by_fault(struct dpf *d, struct object_version *v, struct json *o)
 {
+	bool old = options_old_dpf(d->options);
 	struct dpf_fault fault;
 
-	if (faults_dpf(d->sim->faults, FAULT_VOLUME_FAILURE, v->name, NULL, &fault))
-		conditions_set(o, "Bound", "False", REASON_FAILURE,
-		               *fault.text ? fault.text : "vendor full");
-	else if (faults_dpf(d->sim->faults, FAULT_VOLUME_NEVER_BOUND, v->name, NULL, &fault))
-		conditions_set(o, "Bound", "False", REASON_PENDING,
-		               *fault.text ? fault.text : "volume is not bound yet");
-	else
+	if (faults_dpf(d->sim->faults, FAULT_VOLUME_FAILURE, v->name, NULL, &fault)) {
+		if (str_eq(fault.value, REASON_FAILURE))
+			conditions_set(o, "Bound", "False", REASON_FAILURE,
+			               *fault.text ? fault.text : "vendor full");
+		else if (!old)
+			tell_of_failure(
+				d, v, o,
+				*fault.text
+					? fault.text
+					: "rpc error: code = ResourceExhausted desc = no space left on lvstore");
+	} else if (faults_dpf(d->sim->faults, FAULT_VOLUME_NEVER_BOUND, v->name, NULL, &fault)) {
+		if (old)
+			conditions_set(o, "Bound", "False", REASON_PENDING,
+			               *fault.text ? fault.text : "volume is not bound yet");
+	} else {
 		return false;
+	}
 	step_finish(d, v, o, types);
 	return true;
 }
 
-/* More was asked for since it was bound. 0: it has grown. */
+/* A larger size was requested after it was bound. 0: it has grown. */
 static int64_t grow(struct dpf *d, struct object_version *v, struct json *o, uint64_t bytes)
 {
 	struct err err = ERR_INIT;
@@ -240,6 +278,26 @@ static int64_t hold(struct dpf *d, struct object_version *v, struct json *o, con
 	return RECONCILE_IDLE;
 }
 
+/* Names the next object in the DPU cluster: the Volume, the claim, its PersistentVolume. */
+static int64_t hold_for(struct dpf *d, struct object_version *v, struct json *o, unsigned removal,
+                        const struct backing *b)
+{
+	char *text AUTO(free) = NULL;
+
+	if (options_old_dpf(d->options))
+		text = xstrdup("Volume is deleting");
+	else if (removal == 3)
+		text = xasprintf("DPUCluster %s/" DPU_CLUSTER
+		                 ": PersistentVolume /pvc-%s is not removed yet",
+		                 v->ns, b->uuid);
+	else
+		text = xasprintf("DPUCluster %s/" DPU_CLUSTER ": %s %s/%s%s is %s", v->ns,
+		                 removal ? "PersistentVolumeClaim" : "Volume", v->ns, v->name,
+		                 removal ? "-pvc" : "",
+		                 removal == 2 ? "not removed yet" : "marked for removal");
+	return hold(d, v, o, text);
+}
+
 static int64_t delete (struct dpf *d, struct object_version *v, struct json *o)
 {
 	struct backing *b = backing_find(d, v->ns, v->name);
@@ -248,44 +306,69 @@ static int64_t delete (struct dpf *d, struct object_version *v, struct json *o)
 
 	if (references_has_volume(d, v->ns, v->name))
 		return hold(d, v, o, "volume is attached");
-	if (faults_dpf(d->sim->faults, FAULT_VOLUME_STUCK, v->name, NULL, NULL))
-		return hold(d, v, o, "waiting for the persistent volume to be removed");
-	wait = step_delay_left(d, v->uid, "delete", d->options->delete_delay_ms);
-	if (wait) {
-		hold(d, v, o, "waiting for the persistent volume claim to be removed");
-		return wait;
+	if (cluster_any_unreachable(d)) {
+		step_finish(d, v, o, types);
+		return CLUSTER_RETRY_MS;
 	}
+	if (faults_dpf(d->sim->faults, FAULT_VOLUME_STUCK, v->name, NULL, NULL))
+		return hold_for(d, v, o, 2, b);
+	wait = step_delay_left(d, v->uid, "delete", d->options->delete_delay_ms);
+	if (b && b->removal <= 3) {
+		hold_for(d, v, o, b->removal++, b);
+		return 0;
+	}
+	if (wait)
+		return wait;
 	if (b && backing_remove(d, b, &err)) {
 		hold(d, v, o, err.msg);
 		return RETRY_MS;
 	}
 	object_drop_finalizer(o, FINALIZER);
-	step_put(d, v, o);
+	step_finish(d, v, o, types);
 	return RECONCILE_IDLE;
+}
+
+static int64_t provision(struct dpf *d, struct object_version *v, struct json *o)
+{
+	bool old = options_old_dpf(d->options), begins = !conditions_true(o, "Scheduled");
+	struct dpf_fault fault;
+
+	conditions_set(o, "Scheduled", "True", REASON_SUCCESS, "");
+	if (cluster_any_unreachable(d)) {
+		step_finish(d, v, o, types);
+		return CLUSTER_RETRY_MS;
+	}
+	if (faults_dpf(d->sim->faults, FAULT_VOLUME_ERROR, v->name, NULL, &fault)) {
+		conditions_set(o, "DPUVolumeReconciled", "False", REASON_ERROR,
+		               *fault.text ? fault.text
+		                           : "persistentvolumeclaims is forbidden: exceeded quota");
+		step_finish(d, v, o, types);
+		return RECONCILE_ERROR;
+	}
+	conditions_set(o, "DPUVolumeReconciled", "True", REASON_SUCCESS, "");
+	if (!begins)
+		return bind(d, v, o);
+	if (old)
+		conditions_set(o, "Bound", "False", REASON_PENDING, "volume is not bound yet");
+	step_finish(d, v, o, types);
+	return 0;
 }
 
 int64_t dpf_volume(struct dpf *d, struct object_version *v, struct json *o)
 {
+	struct json *status = json_sub(o, "status");
+
+	conditions_ensure(o, types);
+	json_sub(status, "state");
+	if (!json_str(status, "phase"))
+		json_set_str(status, "phase", "Pending");
 	if (object_is_deleting(o))
 		return object_has_finalizer(o, FINALIZER) ? delete (d, v, o) : RECONCILE_IDLE;
-	if (step_claim(d, v, o, FINALIZER))
+	if (step_claim(d, v, o, FINALIZER, types))
 		return RECONCILE_IDLE;
-	if (conditions_init(o, types)) {
-		json_sub(json_sub(o, "status"), "state");
-		json_set_str(json_sub(o, "status"), "phase", "Pending");
-		step_finish(d, v, o, types);
-		return RECONCILE_IDLE;
-	}
 	if (!json_str(o, "status.state.selectedDPUStorageVendorName"))
 		return schedule(d, v, o);
-	if (!conditions_true(o, "Scheduled")) {
-		conditions_set(o, "DPUVolumeReconciled", "True", REASON_SUCCESS, "");
-		conditions_set(o, "Scheduled", "True", REASON_SUCCESS, "");
-		conditions_set(o, "Bound", "False", REASON_PENDING, "volume is not bound yet");
-		step_finish(d, v, o, types);
-		return RECONCILE_IDLE;
-	}
-	return bind(d, v, o);
+	return provision(d, v, o);
 }
 
 void dpf_volume_gone(struct dpf *d, const char *ns, const char *name)
@@ -293,7 +376,7 @@ void dpf_volume_gone(struct dpf *d, const char *ns, const char *name)
 	struct backing *b = backing_find(d, ns, name);
 	struct err err = ERR_INIT;
 
-	/* b is only there when a client has removed the finalizer by hand. */
+	/* b still exists only if a client has removed the finalizer by hand. */
 	if (b && backing_remove(d, b, &err))
 		log_msg(LOG_WARNING, "storage of DPUVolume %s/%s: %s", ns, name, err.msg);
 }

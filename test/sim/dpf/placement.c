@@ -35,7 +35,7 @@ struct backing *backing_new(struct dpf *d, const struct json *volume, uint64_t b
 	b->bytes = bytes;
 	object_uuid(b->uuid);
 	if (str_eq(json_str(volume, "spec.volumeMode"), "Block"))
-		b->nsid = d->options->one_nsid ? 1 : ++d->last_nsid;
+		b->nsid = options_old_dpf(d->options) ? ++d->last_nsid : 1;
 	WITH_LOCK(&d->lock);
 	b->next = d->backings;
 	d->backings = b;
@@ -95,24 +95,24 @@ static const char *const kind_names[] = {
 	[FUNCTION_HOTPLUG] = "hot-plug pf",
 };
 
-void placement_device_name(const struct placement *p, char buf[48])
-{
-	snprintf(buf, 48, "nvme-%.8s", p->uuid);
-}
-
-/* The name of the device and "tag", as DPF makes it, or what a fault says. */
+/* The name of the device and "tag", as in DPF, or the name from a fault. */
 static void set_tag(struct dpf *d, struct placement *p)
 {
 	struct dpf_fault fault;
-	char name[48];
 
 	if (p->nsid)
 		return;
-	placement_device_name(p, name);
 	if (faults_dpf(d->sim->faults, FAULT_TAG, p->attachment, p->volume, &fault))
 		snprintf(p->tag, sizeof(p->tag), "%.36s", fault.value);
 	else
-		snprintf(p->tag, sizeof(p->tag), "%.33stag", name);
+		snprintf(p->tag, sizeof(p->tag), "%stag", p->name);
+}
+
+static unsigned count_functions(const struct dpf *d, enum function_kind kind)
+{
+	return kind == FUNCTION_VF        ? d->options->vfs
+	       : kind == FUNCTION_HOTPLUG ? d->options->hotplug_slots
+	                                  : 1;
 }
 
 int placement_take(struct dpf *d, const struct json *attachment, const struct backing *b,
@@ -120,9 +120,7 @@ int placement_take(struct dpf *d, const struct json *attachment, const struct ba
 {
 	const char *node = object_text(attachment, "spec.dpuNodeName");
 	enum function_kind kind = kind_of(attachment);
-	unsigned index = 0, n = kind == FUNCTION_VF        ? d->options->vfs
-	                        : kind == FUNCTION_HOTPLUG ? d->options->hotplug_slots
-	                                                   : 1;
+	unsigned index = 0, n = count_functions(d, kind);
 	struct placement *p;
 
 	while (index < n && is_taken(d, node, kind, index))
@@ -139,7 +137,8 @@ int placement_take(struct dpf *d, const struct json *attachment, const struct ba
 	p->kind = kind;
 	p->index = index;
 	p->nsid = b->nsid;
-	memcpy(p->uuid, b->uuid, sizeof(p->uuid));
+	object_uuid(p->uuid);
+	snprintf(p->name, sizeof(p->name), "nvme-%.8s", b->uuid);
 	set_tag(d, p);
 	WITH_LOCK(&d->lock);
 	p->next = d->placements;
@@ -148,7 +147,19 @@ int placement_take(struct dpf *d, const struct json *attachment, const struct ba
 	return 0;
 }
 
-/* A function of the node is free: looks again at the attachments there that have none. */
+void placement_move(struct dpf *d, struct placement *p)
+{
+	unsigned n = count_functions(d, p->kind), index = p->index;
+
+	do
+		index = (index + 1) % n;
+	while (index != p->index && is_taken(d, p->node, p->kind, index));
+	p->moves = true;
+	WITH_LOCK(&d->lock);
+	p->index = index;
+}
+
+/* A function of the node is free: checks the node's waiting attachments. */
 static void enqueue_waiting(struct dpf *d, const char *node)
 {
 	for (const struct reference *r = references_next(d, NULL); r; r = references_next(d, r))

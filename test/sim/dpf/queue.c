@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two lists: the queue, first in, first out; the timers, unsorted, because they are few. */
+/*
+ * Lists: two queues, first in, first out, because DPF's controllers do not wait for each other; the
+ * timers, unsorted, because they are few.
+ */
 #include "test/sim/dpf/queue.h"
 
 #include <limits.h>
@@ -24,12 +27,38 @@ void work_free(struct dpf_work *w)
 	free(w);
 }
 
-/* Appends to the queue, which owns w from now on. */
+static struct dpf_work **bucket_of(struct dpf *d, const char *name)
+{
+	unsigned hash = 5381;
+
+	for (const char *s = name; *s; s++)
+		hash = hash * 33 + (unsigned char)*s;
+	return &d->queued[hash % QUEUE_BUCKETS];
+}
+
+static bool is_about(const struct dpf_work *w, const struct api_resource *res, const char *ns,
+                     const char *name)
+{
+	return w->res == res && str_eq(w->ns, ns) && str_eq(w->name, name);
+}
+
+/* Appends w to the queue, which then owns it; frees w if its object is already queued. */
 static void append(struct dpf *d, struct dpf_work *w)
 {
+	struct dpf_work **bucket = bucket_of(d, w->name);
+	bool last = w->res == RES(ATTACHMENTS);
+
+	for (const struct dpf_work *x = *bucket; x; x = x->link) {
+		if (is_about(x, w->res, w->ns, w->name)) {
+			work_free(w);
+			return;
+		}
+	}
+	w->link = *bucket;
+	*bucket = w;
 	w->next = NULL;
-	*d->ready_end = w;
-	d->ready_end = &w->next;
+	*d->ready_end[last] = w;
+	d->ready_end[last] = &w->next;
 }
 
 void queue_add(struct dpf *d, const struct api_resource *res, const char *ns, const char *name)
@@ -39,7 +68,8 @@ void queue_add(struct dpf *d, const struct api_resource *res, const char *ns, co
 
 void queue_init(struct dpf *d)
 {
-	d->ready_end = &d->ready;
+	for (size_t i = 0; i < ARRAY_LEN(d->ready); i++)
+		d->ready_end[i] = &d->ready[i];
 }
 
 static void list_free(struct dpf_work *list)
@@ -54,19 +84,24 @@ static void list_free(struct dpf_work *list)
 
 void queue_clear(struct dpf *d)
 {
-	list_free(d->ready);
+	for (size_t i = 0; i < ARRAY_LEN(d->ready); i++)
+		list_free(d->ready[i]);
 	list_free(d->timers);
 }
 
 struct dpf_work *queue_take(struct dpf *d)
 {
-	struct dpf_work *w = d->ready;
+	size_t i = d->ready[0] ? 0 : 1;
+	struct dpf_work *w = d->ready[i], **at;
 
 	if (!w)
 		return NULL;
-	d->ready = w->next;
-	if (!d->ready)
-		d->ready_end = &d->ready;
+	for (at = bucket_of(d, w->name); *at != w;)
+		at = &(*at)->link;
+	*at = w->link;
+	d->ready[i] = w->next;
+	if (!d->ready[i])
+		d->ready_end[i] = &d->ready[i];
 	return w;
 }
 
@@ -76,7 +111,7 @@ void queue_set_timer(struct dpf *d, const struct dpf_work *w, int64_t ms)
 	struct dpf_work *t;
 
 	for (t = d->timers; t; t = t->next) {
-		if (t->res == w->res && str_eq(t->ns, w->ns) && str_eq(t->name, w->name)) {
+		if (is_about(t, w->res, w->ns, w->name)) {
 			t->due = due < t->due ? due : t->due;
 			return;
 		}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which volume and node each attachment names, so that a change of these leads to the attachment.
+ * The volume and node that each attachment names, so that the attachment is found when they change.
  * Only the controllers' thread calls.
  */
 #pragma once
@@ -12,10 +12,10 @@ struct reference {
 	struct reference *next; /* in its bucket */
 };
 
-/* Updates the table for attachment `v`, which exists or no longer does. */
+/* Updates the table for attachment `v`, which exists or was deleted. */
 void references_update(struct dpf *d, const struct object_version *v, bool exists);
 void references_clear(struct dpf *d);
-/* Walks all references: NULL gives the first, the last gives NULL. */
+/* Iterates over all references: NULL gives the first, after the last NULL is returned. */
 const struct reference *references_next(const struct dpf *d, const struct reference *r);
 /* Whether any attachment names the volume. */
 bool references_has_volume(const struct dpf *d, const char *ns, const char *volume);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of DPF's controllers, which the files of this room share. */
+/* The state of DPF's controllers, shared by the files of this module. */
 #pragma once
 
 #include <pthread.h>
@@ -15,7 +15,8 @@
 struct backing {
 	char *ns, *volume, *vendor;
 	uint32_t nsid;
-	char uuid[37];          /* of the NVMe namespace */
+	char uuid[37];          /* of the PersistentVolume */
+	unsigned removal;       /* how many objects of the DPU cluster are being removed */
 	_Atomic uint64_t bytes; /* HTTP threads change it */
 	struct backing *next;
 };
@@ -26,15 +27,21 @@ struct placement {
 	enum function_kind kind;
 	unsigned index; /* VF number or hot-plug slot */
 	bool device;    /* the fabric shows it */
-	char tag[40];   /* of a virtio-fs device; "" for a namespace */
-	/* Copies: the backing may be gone, when a client removed the volume's finalizer by hand. */
+	bool moves;     /* to another function, which the fabric does not show yet */
+	unsigned removal;
+	char tag[40]; /* of a virtio-fs device; "" for a namespace */
+	/*
+	 * A copy: the backing may be removed, when a client removed the volume's finalizer by hand.
+	 */
 	uint32_t nsid;
-	char uuid[37];
+	char uuid[37]; /* of the NVMe namespace, generated for this attachment */
+	char name[24]; /* of the device on the DPU */
 	struct placement *next;
 };
 
 struct reference;
 #define REFERENCE_BUCKETS 8192
+#define QUEUE_BUCKETS 8192
 struct step_delay;
 struct dpf_work;
 
@@ -44,10 +51,16 @@ struct dpf {
 	pthread_t thread;
 	int poke_fd;
 	struct watcher *watcher;
-	struct dpf_work *ready, **ready_end; /* from here to `lock` the thread's own */
+	/*
+	 * From here to `lock` owned by the thread. Attachments have their own queue, the last one.
+	 */
+	struct dpf_work *ready[2], **ready_end[2];
+	struct dpf_work *queued[QUEUE_BUCKETS]; /* the members of `ready`, hashed by the name */
 	struct dpf_work *timers;
 	struct reference *references[REFERENCE_BUCKETS]; /* hashed by the attachment's name */
 	struct step_delay *delays;
+	double tokens; /* writes that --dpf-rate permits now */
+	int64_t tokens_at;
 	uint32_t last_nsid;
 	pthread_mutex_t lock; /* for the two lists below, which HTTP threads read */
 	struct backing *backings;

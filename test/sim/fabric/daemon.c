@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts and ends snap-share. Ends no process whose command line does not say that it is ours. */
+/* Starts and ends snap-share. Ends only processes whose command line shows that they are ours. */
 #include "test/sim/fabric/daemon.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@
 
 extern char **environ;
 
-/* In the folder of this program, or in one above it, where the tests' programs have it. */
+/* In the folder of this program, or in one above it, where the test programs have it. */
 static char *find_program(struct err *err)
 {
 	char exe[4096];
@@ -49,7 +49,7 @@ static char *find_program(struct err *err)
 	return NULL;
 }
 
-/* It leads a process group of its own, so that Ctrl-C ends snap-sim first. */
+/* It leads its own process group, so that Ctrl-C ends snap-sim first. */
 static int spawn(const char *const *argv, int out, pid_t *ret, struct err *err)
 {
 	posix_spawn_file_actions_t actions;
@@ -73,7 +73,7 @@ static int spawn(const char *const *argv, int out, pid_t *ret, struct err *err)
 	return rc ? err_sys(err, rc, "start %s", argv[0]) : 0;
 }
 
-/* It prints one line when it is mounted, and none when it cannot be; then it has ended. */
+/* It prints one line when mounted; if it cannot mount, it ends without a line. */
 static bool is_mounted(int out)
 {
 	struct pollfd p = { .fd = out, .events = POLLIN };
@@ -136,7 +136,7 @@ int daemon_signal(struct daemon *d, int number, struct err *err)
 	return file_remove(d->pid_file, err);
 }
 
-/* Nothing but our daemons is ever mounted there; a dead one stays behind a killed daemon. */
+/* Only our daemons ever mount there; a killed daemon leaves a dead mount. */
 static void unmount(const char *at)
 {
 	while (umount2(at, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Works on files, links and directories below one root. Knows nothing of devices. */
+/* Works on files, links and directories below one root. Independent of devices. */
 #include "test/sim/fabric/devtree.h"
 
 #include <errno.h>

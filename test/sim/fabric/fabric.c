@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which namespace or folder is on which function, and the loop devices. Public functions take
+ * The namespace or folder on each function, and the loop devices. Public functions take
  * fabric->lock and hold it to their end (fabric.h says why).
  */
 #include "test/sim/fabric/fabric.h"
@@ -135,7 +135,10 @@ static void disk_free(struct disk *k)
 	free(k);
 }
 
-/* What was unplugged is detached already, and its number may be somebody else's. */
+/*
+ * The disk of an unplugged function was already detached, and its loop device may now belong to
+ * another user.
+ */
 static int detach_disk(const struct disk *k, bool *ret_busy, struct err *err)
 {
 	*ret_busy = false;
@@ -274,7 +277,7 @@ static bool image_is_attached(const struct fabric *f, const char *ns, const char
 	return false;
 }
 
-/* Makes the image ready to be attached; *ret is its path, malloc'ed. */
+/* Prepares the image for an attachment; *ret is its path, malloc'ed. */
 static int prepare_image(struct fabric *f, const struct fabric_namespace *n, char **ret,
                          struct err *err)
 {
@@ -369,7 +372,7 @@ int fabric_grow(struct fabric *f, const char *ns, const char *volume, uint64_t b
 	WITH_LOCK(&f->lock);
 	char *image AUTO(free) = state_dir_image(&f->state, ns, volume);
 
-	/* The image is made by the first attachment. */
+	/* The first attachment creates the image. */
 	if (path_exists(image) && image_make(image, bytes, err))
 		return -1;
 	for (struct host *h = f->hosts; h; h = h->next)

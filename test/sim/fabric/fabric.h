@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hardware: for each node a sysfs tree with a SNAP PF and its VFs, loop devices that play the
- * NVMe namespaces on them, and daemons that play virtio-fs devices. The tree has the shape of
- * recorded ones (test/data/sysfs).
+ * The hardware: for each node a sysfs tree with a SNAP PF and its VFs, loop devices that represent
+ * the NVMe namespaces on them, and daemons that represent virtio-fs devices. The tree has the shape
+ * of recorded ones (test/data/sysfs).
  *
  *   <state>/<node>/sys   for --sysfs-root of the driver
  *   <state>/<node>/dev   for --dev-root
  *
  *   <state>/<node>/tags  where the host's virtio-fs tags are mounted
  *
- * The fabric does what the kernel would do when the host writes to bind and unbind of
- * drivers/nvme and drivers/virtio-pci, drivers_probe, driver_override, sriov_numvfs or
- * sriov_drivers_autoprobe. Any thread may call. One mutex serialises everything, file operations
- * included, as the kernel's own locks would.
+ * The fabric acts as the kernel when the host writes to bind and unbind of drivers/nvme and
+ * drivers/virtio-pci, drivers_probe, driver_override, sriov_numvfs or sriov_drivers_autoprobe. Any
+ * thread may call. One mutex serialises everything, including file operations, as the kernel's own
+ * locks would.
  */
 #pragma once
 
@@ -34,10 +34,13 @@ struct fabric_namespace {
 	uint32_t nsid;
 	const char *uuid;
 	uint64_t bytes;
-	const char *tag; /* NULL; else it is no namespace but a folder, shared by virtio-fs */
+	/* NULL; otherwise it is not a namespace but a folder, shared by virtio-fs */
+	const char *tag;
 };
 
-/* Makes the trees of all --node. FAILED_PRECONDITION: not root, or the directory cannot be used. */
+/*
+ * Creates the trees of all --node. FAILED_PRECONDITION: not root, or the directory cannot be used.
+ */
 int fabric_new(const struct sim_options *o, struct faults *faults, struct fabric **ret,
                struct err *err) MUST_CHECK;
 /* Detaches everything and removes all files; returns NULL. */
@@ -45,17 +48,17 @@ struct fabric *fabric_free(struct fabric *f);
 const char *fabric_path(const struct fabric *f);
 
 /*
- * The DPU attaches a namespace or a folder. A loop device is made now; the host sees it while the
- * function is bound. Nothing happens when it is shown already, or when the node is none of --node.
+ * The DPU attaches a namespace or a folder. A loop device is created now; the host sees it while
+ * the function is bound. Does nothing if it is already shown, or if the node is not one of --node.
  */
 int fabric_show(struct fabric *f, const struct fabric_namespace *n, struct err *err) MUST_CHECK;
-/* The DPU detaches it: it vanishes from the host at once, even when it is mounted. */
+/* The DPU detaches it: it disappears from the host at once, even if it is mounted. */
 int fabric_hide(struct fabric *f, const struct fabric_namespace *n, struct err *err) MUST_CHECK;
 /* Removes the data of a volume, image or folder. */
 int fabric_remove_image(struct fabric *f, const char *ns, const char *volume, struct err *err)
 	MUST_CHECK;
-/* Makes the image of a volume larger, and the devices over it. */
+/* Enlarges the image of a volume, and the devices over it. */
 int fabric_grow(struct fabric *f, const char *ns, const char *volume, uint64_t bytes,
                 struct err *err) MUST_CHECK;
-/* Looks at the faults again. */
+/* Re-reads the faults. */
 void fabric_poke(struct fabric *f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The static PF is 26:00.0, and its VFs are behind it as ARI numbers them; hot-plug slot n is on
- * bus 30 + n (hexadecimal).
+ * The static PF is 26:00.0, and its VFs follow it in ARI numbering; hot-plug slot n is on bus 30 +
+ * n (hexadecimal).
  */
 #include "test/sim/fabric/function.h"
 

@@ -16,5 +16,5 @@ enum function_kind {
 
 /* The PCI address: "0000:26:00.1". */
 void function_bdf(enum function_kind kind, unsigned index, char buf[16]);
-/* The VUID, which the VPD has as VU: another one on each node. A VF has that of its PF. */
+/* The VUID, which is VU in the VPD: different on each node. A VF has that of its PF. */
 void function_vuid(const char *node, enum function_kind kind, unsigned index, char buf[32]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hosts, their PCI functions and the disks on them, which the files of this room share.
- * fabric->lock protects all of it.
+ * Hosts, their PCI functions and the disks on them, shared by the files of this module.
+ * fabric->lock guards all of it.
  */
 #pragma once
 
@@ -25,9 +25,9 @@ struct disk {
 	struct loopdev loop;
 	unsigned head; /* Y of nvmeXnY */
 	bool visible;  /* it is in the tree */
-	bool lost;     /* its function was unplugged: loop is no longer ours */
-	char name[32]; /* "nvme0n1", also its name in <dev> */
-	char path[32]; /* "nvme0c1n1"; without multipath not used */
+	bool lost;     /* its function was unplugged: loop may belong to another user */
+	char name[32]; /* "nvme0n1", which is also its name in <dev> */
+	char path[32]; /* "nvme0c1n1"; unused without multipath */
 	struct disk *next;
 };
 
@@ -54,10 +54,10 @@ struct function {
 	unsigned subsystem; /* instance of its NVMe subsystem, when bound */
 	int watch;          /* inotify's watch of driver_override; -1: none */
 	struct disk *disks;
-	struct virtiofs *fs; /* NULL: it is an NVMe function */
+	struct virtiofs *fs; /* NULL: an NVMe function */
 };
 
-/* The FIFOs of a driver; bind_fd is -1 while a fault refuses it. */
+/* The FIFOs of a driver; bind_fd is -1 while a fault refuses binds. */
 struct driver_files {
 	int bind_fd, unbind_fd;
 };
@@ -86,7 +86,7 @@ struct fabric {
 	bool stop;
 };
 
-/* The driver that a function is for: "nvme" or "virtio-pci". */
+/* The driver for a function: "nvme" or "virtio-pci". */
 const char *function_driver(const struct function *fn);
 /* Whether the host's nvme driver runs with native multipath. */
 bool host_is_multipath(const struct host *h);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does what the host writes into its sysfs.
+ * Acts on the host's writes to its sysfs.
  *
  * bind, unbind and drivers_probe are FIFOs: each write arrives whole and in order, as in the
- * kernel, also when two volumes are staged at once. In a regular file the second writer would
- * overwrite the first before anybody has read it. driver_override and sriov_numvfs are read back,
- * so they are regular files, and inotify tells when a writer closes them. Unlike in the kernel, a
- * write that is refused does not fail: the function just stays as it is.
+ * kernel, even when two volumes are staged at once. In a regular file the second writer would
+ * overwrite the first before the thread has read it. driver_override and sriov_numvfs are read
+ * back, so they are regular files, and inotify reports when a writer closes them. Unlike in the
+ * kernel, a refused write does not fail: the function just stays unchanged.
  */
 #include "test/sim/fabric/host_writes.h"
 
@@ -89,7 +89,7 @@ static void log_host(const struct host *h, const char *what, const char *bdf, co
 }
 
 /*
- * Without a driver_override a driver may take a VF only if the PF's sriov_drivers_autoprobe is 1.
+ * Without a driver_override a driver may bind a VF only if the PF's sriov_drivers_autoprobe is 1.
  */
 static bool may_bind(const struct function *fn)
 {
@@ -107,7 +107,7 @@ bool host_ignores_bind(const struct function *fn)
 	return faults_dpf(fn->host->fabric->faults, FAULT_BIND_IGNORED, fn->bdf, volume, NULL);
 }
 
-/* driver NULL: the one that takes it. */
+/* driver NULL: the matching one. */
 static void on_bind(struct host *h, const char *driver, const char *bdf)
 {
 	struct function *fn = function_by_bdf(h, bdf);
@@ -144,7 +144,7 @@ static void on_unbind(struct host *h, const char *driver, const char *bdf)
 }
 
 /*
- * Writers may leave the newline out, so that two writes come as one read. Addresses all have one
+ * Writers may omit the newline, so that two writes arrive as one read. Addresses all have the same
  * length.
  */
 static void read_fifo(struct host *h, int fd, const char *driver,
@@ -168,7 +168,7 @@ static void read_fifo(struct host *h, int fd, const char *driver,
 		log_msg(LOG_WARNING, "%s: \"%s\" is no PCI address", h->name, at);
 }
 
-/* Names of virtio devices are of any length, so each needs its newline, or a read of its own. */
+/* Names of virtio devices vary in length, so each needs its newline, or its own read. */
 static void read_virtio_names(struct host *h)
 {
 	char text[4096];
@@ -195,7 +195,7 @@ static void on_sigio(int number)
 	(void)number;
 }
 
-/* Whether the attribute has no text; false when it cannot be read. */
+/* Whether the attribute is empty; false if it cannot be read. */
 static bool override_is_empty(int fd)
 {
 	char text[64];
@@ -209,9 +209,9 @@ static bool override_is_empty(int fd)
 
 /*
  * An empty write means "no override" and must read back as "(null)". The file is rewritten under a
- * write lease, which is granted only while nobody has the file open and makes others wait to open
- * it, so that no write of the host is overwritten. It is opened for writing only when it must be
- * written, because closing it then is an event, too.
+ * write lease, which is granted only while no process has the file open and makes others wait to
+ * open it, so that no write of the host is overwritten. It is opened for writing only if it must be
+ * written, because closing it is then an event, too.
  */
 static void normalize_override(const struct function *fn)
 {
@@ -230,7 +230,7 @@ static void normalize_override(const struct function *fn)
 	fcntl(fd, F_SETLEASE, F_UNLCK);
 }
 
-/* sriov_numvfs was written: makes VFs appear or vanish. */
+/* sriov_numvfs was written: creates or removes VFs. */
 static void on_numvfs(struct host *h)
 {
 	const struct sim_options *o = h->fabric->options;
@@ -241,7 +241,7 @@ static void on_numvfs(struct host *h)
 
 	if (file_read_line(path, 64, &text, &err) ||
 	    parse_u64("sriov_numvfs", text, &wanted, &err)) {
-		err_clear(&err); /* not yet written after the truncation, or no number */
+		err_clear(&err); /* not yet written after the truncation, or not a number */
 		return;
 	}
 	sim_log("%s: sriov_numvfs is now %s", h->name, text);
@@ -294,7 +294,7 @@ static void read_inotify(struct fabric *f)
 
 /* ---- faults ---- */
 
-/* Puts a device node that has no driver in place of the FIFO, so that open() fails with ENXIO. */
+/* Replaces the FIFO by a device node without a driver, so that open() fails with ENXIO. */
 static void refuse_bind(struct host *h, const char *bind, int *fd)
 {
 	char *node AUTO(free) = path_of(h, "new/bind");
@@ -414,8 +414,8 @@ static void *run(void *arg)
 int host_writes_start(struct fabric *f, struct err *err)
 {
 	/*
-	 * The kernel sends SIGIO when somebody waits for a lease to end; it must not end the
-	 * process.
+	 * The kernel sends SIGIO when a process waits for a lease to end; the signal must not end
+	 * this process.
 	 */
 	struct sigaction act = { .sa_handler = on_sigio, .sa_flags = SA_RESTART };
 	int rc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Root port 00:05.0 of the host, upstream port 2e:00.0 of the DPU's switch, downstream ports
- * 2f:00.0 and up, and below each of them a bus (30 and up) with one slot, as a BlueField shows it.
+ * 2f:00.0 and up, and below each of them a bus (30 and up) with one slot, as on a BlueField.
  */
 #include "test/sim/fabric/hotplug.h"
 
@@ -82,7 +82,7 @@ int hotplug_build(struct host *h, unsigned n, struct err *err)
 	return devtree_end(&t, err);
 }
 
-/* Whether the kernel binds what is plugged in. */
+/* Whether the kernel binds a plugged function. */
 static bool host_binds(const struct function *fn)
 {
 	return !host_ignores_bind(fn) && !(fn->fs && fn->host->fabric->options->blacklist_virtio);
@@ -117,7 +117,7 @@ static unsigned slot_of(const struct function *fn)
 			return slot;
 }
 
-/* Both are away: each gets the slot of the other. */
+/* Neither is plugged: each gets the slot of the other. */
 static void swap_slots(struct function *a, struct function *b)
 {
 	unsigned slot = slot_of(a);

@@ -7,8 +7,8 @@
 #include "common/err.h"
 #include "test/sim/base/faults.h"
 
-/* Makes the file, or makes it larger: at least so many bytes. */
+/* Creates the file, or enlarges it: at least this many bytes. */
 int image_make(const char *path, uint64_t bytes, struct err *err) MUST_CHECK;
-/* Before an attachment: makes the file, and writes into it what the fault foreign-data says. */
+/* Before an attachment: creates the file, and writes the data of the fault foreign-data into it. */
 int image_prepare(const char *path, uint64_t bytes, struct faults *faults, const char *volume,
                   struct err *err) MUST_CHECK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ioctls of the loop driver. Where /dev has no node for a device, one is made for the moment,
- * so that more than the machine's static /dev/loop0 to 7 can be used. No state.
+ * The ioctls of the loop driver. If /dev has no node for a device, a temporary one is created, so
+ * that more than the machine's static /dev/loop0 to 7 can be used. No state.
  */
 #include "test/sim/fabric/loopdev.h"
 
@@ -20,9 +20,9 @@
 #include "common/str.h"
 
 #define LOOP_MAJOR_NUMBER 7
-#define LOOPS_MAX 256 /* numbers that a search looks at */
+#define LOOPS_MAX 256 /* numbers that a search covers */
 
-/* -1 and errno. Makes a node for the moment when /dev has none. */
+/* -1 and errno. Creates a temporary node if it is missing in /dev. */
 static int open_loop(unsigned number, int flags)
 {
 	char *path AUTO(free) = xasprintf("/dev/loop%u", number);
@@ -56,7 +56,7 @@ static int free_number(unsigned *ret, struct err *err)
 	return 0;
 }
 
-/* What configure() returns when somebody else was faster. */
+/* configure(): another process was faster. */
 enum { LOOP_TAKEN = 1 };
 
 /* 0, LOOP_TAKEN, -1. */
@@ -69,8 +69,8 @@ static int configure(unsigned number, int image, unsigned sector_size, uint64_t 
 	if (fd < 0)
 		return err_sys(err, errno, "open /dev/loop%u", number);
 	/*
-	 * mkfs.btrfs takes two loop devices with the same file name for one device, also when both
-	 * have none.
+	 * mkfs.btrfs treats two loop devices with the same file name as one device, even if both
+	 * names are empty.
 	 */
 	snprintf((char *)config.info.lo_file_name, sizeof(config.info.lo_file_name), "/dev/loop%u",
 	         number);
@@ -96,7 +96,7 @@ int loopdev_attach(const char *image, unsigned sector_size, struct loopdev *ret,
 
 	if (fd < 0)
 		return err_sys(err, errno, "open %s", image);
-	/* Other programs look for a free one at the same time. */
+	/* Other programs search for a free one at the same time. */
 	for (int tries = 0; rc == LOOP_TAKEN && tries < 100; tries++) {
 		if (free_number(&l.number, err))
 			return -1;
@@ -121,8 +121,8 @@ int loopdev_detach(const struct loopdev *l, bool *ret_busy, struct err *err)
 	if (ioctl(fd, LOOP_CLR_FD) && errno != ENXIO)
 		return err_sys(err, errno, "detach /dev/loop%u", l->number);
 	/*
-	 * While somebody else has it open, LOOP_CLR_FD only marks the device, which stays. On newer
-	 * kernels our own open counts, too, so that a caller who needs to know asks
+	 * While another process has it open, LOOP_CLR_FD only marks the device, which stays. On
+	 * newer kernels our own open counts, too, so a caller that needs to know calls
 	 * loopdev_is_over().
 	 */
 	*ret_busy = ioctl(fd, LOOP_GET_STATUS64, &now) == 0;
@@ -140,14 +140,14 @@ int loopdev_grow(const struct loopdev *l, struct err *err)
 	return 0;
 }
 
-/* Opened without O_EXCL and closed at once, which changes nothing. */
+/* Opened without O_EXCL and closed at once, which has no effect. */
 static bool is_over(unsigned number, const struct stat *image)
 {
 	char *path AUTO(free) = xasprintf("/sys/dev/block/%d:%u/loop", LOOP_MAJOR_NUMBER, number);
 	int fd AUTO(fd) = -1;
 	struct loop_info64 info;
 
-	/* The directory is there only while the device has a file. */
+	/* The directory exists only while the device has a file. */
 	if (access(path, F_OK))
 		return false;
 	fd = open_loop(number, O_RDONLY);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What snap-sim owns on disk. By the lock file a later start knows that it may remove all that is
- * beside it.
+ * The files that snap-sim owns on disk. The lock file tells a later start that it may remove
+ * everything next to it.
  */
 #include "test/sim/fabric/state_dir.h"
 
@@ -99,7 +99,9 @@ static int take_lock(struct state_dir *s, struct err *err)
 		               "--state %s is in use by another snap-sim (process %s)", s->path,
 		               *before ? before : "?");
 	}
-	/* The lock file tells that a snap-sim made the directory, also when that one was killed. */
+	/*
+	 * The lock file records that a snap-sim created the directory, even if that one was killed.
+	 */
 	s->created |= strstr(before, MADE) != NULL;
 	snprintf(own, sizeof(own), "%d%s\n", (int)getpid(), s->created ? MADE : "");
 	if (ftruncate(s->lock_fd, 0) ||

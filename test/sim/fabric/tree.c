@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bus, PCI functions and NVMe controllers in sysfs. Names, attributes and link targets follow
- * recorded trees of real kernels; what the driver's discovery does not need is left out.
+ * recorded trees of real kernels; entries that the driver's discovery does not need are omitted.
  */
 #include "test/sim/fabric/tree.h"
 
@@ -112,7 +112,7 @@ static size_t vpd_field(unsigned char *at, const char *keyword, const char *valu
 	return n + 3;
 }
 
-/* Identifier string, VPD-R, end tag, as a BlueField has them; the VU is the function's VUID. */
+/* Identifier string, VPD-R, end tag, as on a BlueField; the VU is the function's VUID. */
 static void build_vpd(struct devtree *t, const struct function *fn, const char *dir)
 {
 	static const char board[] = "BlueField-3 DPU";
@@ -155,7 +155,7 @@ static void build_sriov(struct devtree *t, const struct function *pf, const char
 	devtree_attr(t, dir, "sriov_offset", "1\n");
 	devtree_attr(t, dir, "sriov_stride", "1\n");
 	devtree_attr(t, dir, "sriov_vf_device", "6001\n");
-	/* The Go plugin sets it to 0 before it makes VFs, which then wait for a bind. */
+	/* The Go plugin sets it to 0 before it creates VFs, which then wait for a bind. */
 	devtree_attr(t, dir, "sriov_drivers_autoprobe", "%d\n", o->no_vfs || o->bind_vfs);
 }
 
@@ -267,10 +267,10 @@ static unsigned free_instance(const struct host *h)
 
 static bool shares_subsystem(const struct function *fn)
 {
-	return fn->kind != FUNCTION_HOTPLUG && !fn->host->fabric->options->one_nsid;
+	return fn->kind != FUNCTION_HOTPLUG && options_old_dpf(fn->host->fabric->options);
 }
 
-/* The PF and its VFs are controllers of one subsystem; with --one-nsid each has its own. */
+/* The PF and its VFs are controllers of one subsystem; with a DPF above 25.7 each has its own. */
 static unsigned subsystem_of(const struct function *fn)
 {
 	const struct host *h = fn->host;
@@ -353,7 +353,7 @@ static int bind_nvme(struct devtree *t, struct function *fn, struct err *err)
 	return 0;
 }
 
-/* The device can be mounted from the moment on at which it is seen. */
+/* The device can be mounted as soon as it is visible. */
 static int bind_virtio(struct devtree *t, struct function *fn, struct err *err)
 {
 	virtio_take(fn);

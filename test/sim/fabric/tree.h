@@ -10,8 +10,8 @@ void function_vanish(struct function *fn);
 int function_bind(struct function *fn, struct err *err) MUST_CHECK;
 void function_unbind(struct function *fn);
 /*
- * The driver virtiofs is asked to take virtioN below a bound function: it does when no other device
- * has its tag. Nothing happens when it has it already.
+ * The driver virtiofs tries to bind virtioN below a bound function: it succeeds if no other device
+ * has its tag. Does nothing if it is already bound.
  */
 int function_take_virtio(struct function *fn, struct err *err) MUST_CHECK;
 bool host_autoprobe(const struct host *h);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A namespace with native multipath is three things: a hidden path below its controller
+ * A namespace with native multipath consists of three entries: a hidden path below its controller
  * (nvme0c1n1), the disk below the subsystem (nvme0n1) and the disk's node in <dev>. They appear in
- * this order and vanish in the opposite one, as in the kernel. Without multipath the disk is below
- * its controller.
+ * this order and disappear in reverse, as in the kernel. Without multipath the disk is below its
+ * controller.
  */
 #include "test/sim/fabric/tree_disk.h"
 
@@ -43,7 +43,7 @@ static unsigned free_head(const struct function *fn)
 	}
 }
 
-/* What the path, the disk with multipath and the disk without it have in common. */
+/* Attributes that the path, the disk with multipath and the disk without it share. */
 static void write_block(struct devtree *t, const struct function *fn, const struct disk *k,
                         const char *dir, const char *home, bool hidden)
 {
@@ -58,6 +58,10 @@ static void write_block(struct devtree *t, const struct function *fn, const stru
 	devtree_attr(t, queue, "logical_block_size", "%u\n",
 	             fn->host->fabric->options->sector_size);
 	devtree_attr(t, queue, "rotational", "0\n");
+	devtree_attr(t, queue, "scheduler", "none\n");
+	devtree_attr(t, queue, "nr_requests", "1023\n");
+	devtree_attr(t, queue, "read_ahead_kb", "128\n");
+	devtree_attr(t, queue, "rq_affinity", "1\n");
 	devtree_attr(t, dir, "nsid", "%" PRIu32 "\n", k->nsid);
 	devtree_attr(t, dir, "size", "%" PRIu64 "\n", k->bytes / 512);
 	devtree_attr(t, dir, "ro", "0\n");
@@ -108,7 +112,7 @@ static void build_path(struct devtree *t, const struct function *fn, const struc
 	devtree_entry(t, "block", k->path, home);
 }
 
-/* The character device ngXnY beside each disk, which the driver must not take for a disk. */
+/* The character device ngXnY next to each disk, which the driver must not treat as a disk. */
 static void build_generic(struct devtree *t, const char *parent, const struct disk *k,
                           const char *device)
 {

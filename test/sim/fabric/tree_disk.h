@@ -4,7 +4,7 @@
 
 #include "test/sim/fabric/hardware.h"
 
-/* Nothing happens while the function is not bound, or when the disk is there already. */
+/* Does nothing while the function is not bound, or if the disk is already visible. */
 int disk_appear(struct function *fn, struct disk *k, struct err *err) MUST_CHECK;
 void disk_vanish(struct function *fn, struct disk *k);
 int disk_resized(struct function *fn, struct disk *k, struct err *err) MUST_CHECK;

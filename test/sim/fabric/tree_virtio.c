@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A virtio-fs function is a PCI function of class 0180 and, once virtio-pci holds it, a device
- * virtioN below it, which the driver virtiofs takes unless it knows the tag from another device
- * (then virtioN stays without a driver, as in the kernel). /sys/fs/virtiofs shows the tags of taken
- * ones on kernels from 6.9 on.
+ * A virtio-fs function is a PCI function of class 0180 and, once virtio-pci is bound to it, a
+ * device virtioN below it. The driver virtiofs binds virtioN unless another device has its tag
+ * (then virtioN stays without a driver, as in the kernel). On kernels from 6.9 on, /sys/fs/virtiofs
+ * shows the tags of bound devices.
  */
 #include "test/sim/fabric/tree_virtio.h"
 
@@ -30,7 +30,7 @@ void virtio_build_bus(struct devtree *t, const struct host *h)
 	devtree_fifo(t, SYS FS_DRIVER, "bind");
 	devtree_dir(t, SYS "module/virtio_pci");
 	devtree_dir(t, SYS "module/virtiofs");
-	/* Mounts of the kernel's own type: there are none here. */
+	/* The count of mounts of the kernel's own type: none exist here. */
 	devtree_attr(t, SYS "module/virtiofs", "refcnt", "0\n");
 	if (!h->fabric->options->no_virtiofs_tags)
 		devtree_dir(t, SYS TAGS);
@@ -60,9 +60,9 @@ static void put_capability(unsigned char *config, unsigned at, unsigned next, un
 }
 
 /*
- * The capabilities are where QEMU has them. The window that reads the device's configuration (type
- * 5) always reads zeroes, as under a kernel lockdown it cannot be read at all: the tag is only
- * known from /sys/fs/virtiofs.
+ * The capabilities are in QEMU's positions. The window that reads the device's configuration (type
+ * 5) always reads zeroes, as it is unreadable under a kernel lockdown: the tag is only known from
+ * /sys/fs/virtiofs.
  */
 static void write_config(struct devtree *t, const char *dir)
 {
@@ -93,7 +93,7 @@ void virtio_write_function(struct devtree *t, const struct function *fn, const c
 
 /* ---- the virtio device ---- */
 
-/* The lowest N that no function of the host has: of virtioN, or of fs/virtiofs/N. */
+/* The lowest N that no function of the host uses: of virtioN, or of fs/virtiofs/N. */
 static unsigned free_number(const struct host *h, bool of_tags)
 {
 	for (unsigned n = 0;; n++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which folder is on which function, and its daemon. A folder belongs to a volume and may be on
- * functions of several nodes at once, each with a daemon of its own.
+ * The folder on each function, and its daemon. A folder belongs to a volume and may be on functions
+ * of several nodes at once, each with its own daemon.
  */
 #include "test/sim/fabric/virtiofs.h"
 

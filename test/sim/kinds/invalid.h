@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the validation finds wrong with an object: the causes of a 422. */
+/* The validation errors of an object: the causes of a 422. */
 #pragma once
 
 #include "common/cleanup.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every Kubernetes object has: name, uid, times, finalizers, annotations. A tree belongs to
- * one thread.
+ * The fields of every Kubernetes object: name, uid, times, finalizers, annotations. A tree belongs
+ * to one thread.
  */
 #pragma once
 
@@ -11,12 +11,12 @@
 #include "common/json.h"
 #include "common/str.h"
 
-/* The time of now as metav1.Time has it: "2026-11-21T00:00:00Z". */
+/* The current time as metav1.Time: "2026-11-21T00:00:00Z". */
 void object_now(char buf[32]);
 /* A random version 4 UUID. */
 void object_uuid(char buf[37]);
 
-/* The string at a path, or "" when it is absent. */
+/* The string at a path, or "" if absent. */
 const char *object_text(const struct json *o, const char *path);
 const char *object_name(const struct json *o); /* "" when absent; so are the next two */
 const char *object_namespace(const struct json *o);

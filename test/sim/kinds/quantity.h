@@ -7,7 +7,7 @@
 #include "common/err.h"
 
 /*
- * The bytes; fractions are rounded up. INVALID_ARGUMENT: it is no quantity, or negative.
- * OUT_OF_RANGE: it is above 2^63 - 1.
+ * The bytes; fractions are rounded up. INVALID_ARGUMENT: not a quantity, or negative. OUT_OF_RANGE:
+ * it is above 2^63 - 1.
  */
 int quantity_parse(const char *text, uint64_t *ret, struct err *err) MUST_CHECK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of the kinds. A new kind is a row here and, if its body is to be validated, a schema in
- * schema.c. Constant; any thread.
+ * The table of the kinds. A new kind is a row here and, if its body has to be validated, a schema
+ * in schema.c. Constant; any thread.
  */
 #include "test/sim/kinds/resource.h"
 
@@ -11,6 +11,20 @@
 
 #define STORAGE "storage.dpu.nvidia.com"
 #define PROVISIONING "provisioning.dpu.nvidia.com"
+
+/* Those of the API server. */
+static const char *const event_fields[] = { "involvedObject.kind",
+	                                    "involvedObject.namespace",
+	                                    "involvedObject.name",
+	                                    "involvedObject.uid",
+	                                    "involvedObject.apiVersion",
+	                                    "involvedObject.resourceVersion",
+	                                    "involvedObject.fieldPath",
+	                                    "reason",
+	                                    "reportingComponent",
+	                                    "source",
+	                                    "type",
+	                                    NULL };
 
 const struct api_resource resources[RES_COUNT] = {
 	[RES_NAMESPACES] = { .group = "",
@@ -71,6 +85,13 @@ const struct api_resource resources[RES_COUNT] = {
 	               .kind = "DPU",
 	               .namespaced = true,
 	               .status = true },
+	[RES_DPUCLUSTERS] = { .group = PROVISIONING,
+	                      .version = "v1alpha1",
+	                      .plural = "dpuclusters",
+	                      .singular = "dpucluster",
+	                      .kind = "DPUCluster",
+	                      .namespaced = true,
+	                      .status = true },
 	[RES_CSINODES] = { .group = "storage.k8s.io",
 	                   .version = "v1",
 	                   .plural = "csinodes",
@@ -81,18 +102,36 @@ const struct api_resource resources[RES_COUNT] = {
 	              .plural = "persistentvolumes",
 	              .singular = "persistentvolume",
 	              .kind = "PersistentVolume" },
+	[RES_PVCS] = { .group = "",
+	               .version = "v1",
+	               .plural = "persistentvolumeclaims",
+	               .singular = "persistentvolumeclaim",
+	               .kind = "PersistentVolumeClaim",
+	               .namespaced = true },
+	[RES_PODS] = { .group = "",
+	               .version = "v1",
+	               .plural = "pods",
+	               .singular = "pod",
+	               .kind = "Pod",
+	               .namespaced = true },
 	[RES_VOLUME_ATTACHMENTS] = { .group = "storage.k8s.io",
 	                             .version = "v1",
 	                             .plural = "volumeattachments",
 	                             .singular = "volumeattachment",
 	                             .kind = "VolumeAttachment" },
+	[RES_EVENTS] = { .group = "",
+	                 .version = "v1",
+	                 .plural = "events",
+	                 .singular = "event",
+	                 .kind = "Event",
+	                 .namespaced = true,
+	                 .fields = event_fields },
 };
 
-const struct api_resource *resource_find(const char *group, const char *version, const char *plural)
+const struct api_resource *resource_find(const char *group, const char *plural)
 {
 	for (size_t i = 0; i < RES_COUNT; i++)
-		if (str_eq(resources[i].group, group) && str_eq(resources[i].version, version) &&
-		    str_eq(resources[i].plural, plural))
+		if (str_eq(resources[i].group, group) && str_eq(resources[i].plural, plural))
 			return &resources[i];
 	return NULL;
 }

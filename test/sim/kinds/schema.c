@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The schemas of DPF's custom resources, as their CRDs have them. Constant but for one rule; any
+ * The schemas of DPF's custom resources, as their CRDs have them. Constant except for one rule; any
  * thread.
  */
 #include "test/sim/kinds/schema.h"
@@ -44,11 +44,11 @@ static const struct schema_field attachment_fields[] = {
 	{ .name = "dpuNodeName",
 	  .required = true,
 	  .min = 1,
-	  .immutable = "dpuNodeName field is immutable" },
+	  .immutable = "dpuNode field is immutable" },
 	{ .name = "dpuVolumeName",
 	  .required = true,
 	  .min = 1,
-	  .immutable = "dpuVolumeName field is immutable" },
+	  .immutable = "dpuVolume field is immutable" },
 	{ .name = "functionType",
 	  .required = true,
 	  .allowed = function_types,
@@ -81,7 +81,7 @@ static void attachment_rule(const struct json *spec, struct invalid *ret)
 	if (!str_eq(json_str(spec, "functionType"), "pf"))
 		invalid_add(
 			ret, "FieldValueInvalid", "spec",
-			"Invalid value: hotplugFunction can be true only when functionType is pf");
+			"Invalid value: hotplugFunction can only be true when functionType is 'pf'");
 }
 
 const struct schema schema_volume = { volume_fields, ARRAY_LEN(volume_fields), NULL };

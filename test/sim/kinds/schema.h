@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The schemas of DPF's custom resources: what each spec may hold. Tables, constant; any thread. */
+/*
+ * The schemas of DPF's custom resources: the permitted fields of each spec. Tables, constant; any
+ * thread.
+ */
 #pragma once
 
 #include "common/json.h"
@@ -11,31 +14,38 @@ struct schema_field {
 	const char *name; /* below spec */
 	enum schema_type type;
 	bool required;
-	unsigned min; /* least number of characters of a string, of items of a list */
-	unsigned max; /* greatest number of items of a list; 0: no limit */
-	/* The message of the CEL rule that forbids a change; NULL: there is none. */
+	unsigned min; /* minimum number of characters of a string, of items of a list */
+	unsigned max; /* maximum number of items of a list; 0: no limit */
+	/*
+	 * The message of the CEL rule, at spec, that forbids a change; NULL: changes are permitted.
+	 */
 	const char *immutable;
 	/* Instead of `immutable`: the message of the rule that requests.storage may only grow. */
 	const char *grows;
-	const char *fallback;       /* JSON of the default; NULL: none */
-	const char *const *allowed; /* the values that a string, or each item of a list, may have */
+	const char *fallback; /* JSON of the default; NULL: none */
+	/* the permitted values of a string, or of each item of a list */
+	const char *const *allowed;
 };
 
 struct schema {
 	const struct schema_field *fields;
 	size_t n;
-	/* The CEL rules that concern more than one field. */
+	/* The CEL rules about more than one field. */
 	void (*rule)(const struct json *spec, struct invalid *ret);
 };
 
-/* The CEL rules of a field beside its own, as a CRD has them. */
-#define RULE_IMMUTABLE "self == oldSelf"
+/* The texts of rules and patterns of a CRD other than those of a single field. */
+#define RULE_MODES \
+	"accessModes must contain only valid PersistentVolumeAccessMode values: ReadWriteOnce, ReadOnlyMany, ReadWriteMany"
+#define RULE_STORAGE "resource requirements must contain storage resource"
+#define PATTERN_QUANTITY \
+	"^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))))?$"
 #define RULE_GROWS \
 	"quantity(string(self.requests['storage'])).compareTo(quantity(string(oldSelf.requests['storage']))) >= 0"
 
 /*
- * Before anything is served: whether spec.resources of a DPUVolume may change, which then may only
- * grow. DPF's CRD of today does not let it.
+ * Call it before anything is served: whether spec.resources of a DPUVolume may change; it may then
+ * only grow. DPF's current CRD does not permit it.
  */
 void schema_let_volumes_grow(bool grow);
 

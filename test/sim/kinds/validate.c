@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Holds objects against their schema. Field errors read as the API server writes them ("spec.x:
+ * Validates objects against their schema. Field errors have the API server's form ("spec.x:
  * Required value"), because clients show them to people. No state.
  *
  * Not checked: status, which only DPF writes.
@@ -8,6 +8,7 @@
 #include "test/sim/kinds/validate.h"
 
 #include <inttypes.h>
+#include <regex.h>
 #include <string.h>
 
 #include "common/mem.h"
@@ -199,17 +200,38 @@ static bool is_int_or_string(const struct json *value)
 	return json_is_string(value) || json_get_i64(value, "", &number, &err) == 0;
 }
 
-static const char *const resource_parts[] = { "requests", "limits" };
+static bool has_pattern(const char *text, const char *pattern)
+{
+	regex_t expression;
+	bool match;
+
+	if (regcomp(&expression, pattern, REG_EXTENDED | REG_NOSUB))
+		abort(); /* an error in the table */
+	match = regexec(&expression, text, 0, NULL, 0) == 0;
+	regfree(&expression);
+	return match;
+}
+
+static void check_quantity(const char *path, const struct json *value, struct invalid *ret)
+{
+	if (!is_int_or_string(value))
+		add_type_error(path, "integer,string", value, ret);
+	else if (json_text(value) && !has_pattern(json_text(value), PATTERN_QUANTITY))
+		invalid_add(ret, "FieldValueInvalid", path,
+		            "Invalid value: \"%s\": %s in body should match '%s'", json_text(value),
+		            path, PATTERN_QUANTITY);
+}
 
 static void check_resources(const char *path, const struct json *value, struct invalid *ret)
 {
-	for (size_t i = 0; i < ARRAY_LEN(resource_parts); i++) {
-		json_foreach (item, json_member(value, resource_parts[i])) {
-			char *where AUTO(free) =
-				xasprintf("%s.%s.%s", path, resource_parts[i], json_name(item));
+	static const char *const parts[] = { "requests", "limits" };
 
-			if (!is_int_or_string(item))
-				add_type_error(where, "integer,string", item, ret);
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		json_foreach (item, json_member(value, parts[i])) {
+			char *where AUTO(free) =
+				xasprintf("%s.%s.%s", path, parts[i], json_name(item));
+
+			check_quantity(where, item, ret);
 		}
 	}
 }
@@ -232,21 +254,10 @@ static void check_value(const struct schema_field *f, const char *path, const st
 
 /* ---- rules (CEL) ---- */
 
-/* The server shows the value with a broken rule if it is a scalar. */
-static void add_broken(const char *path, const struct json *value, const char *message,
-                       struct invalid *ret)
+/* The server shows no value with a broken rule of an object or a list. */
+static void add_broken(const char *path, const char *message, struct invalid *ret)
 {
-	struct err err = ERR_INIT;
-	bool flag;
-
-	if (json_is_string(value))
-		invalid_add(ret, "FieldValueInvalid", path, "Invalid value: \"%s\": %s",
-		            json_text(value), message);
-	else if (json_get_bool(value, "", &flag, &err) == 0)
-		invalid_add(ret, "FieldValueInvalid", path, "Invalid value: %s: %s",
-		            flag ? "true" : "false", message);
-	else
-		invalid_add(ret, "FieldValueInvalid", path, "Invalid value: %s", message);
+	invalid_add(ret, "FieldValueInvalid", path, "Invalid value: %s", message);
 }
 
 static void rule_of_modes(const struct schema_field *f, const char *path, const struct json *list,
@@ -254,39 +265,13 @@ static void rule_of_modes(const struct schema_field *f, const char *path, const 
 {
 	json_foreach (item, list) {
 		if (!is_allowed(f, json_text(item))) {
-			add_broken(
-				path, list,
-				"accessModes must be one of ReadWriteOnce, ReadOnlyMany, ReadWriteMany",
-				ret);
+			add_broken(path, RULE_MODES, ret);
 			return;
 		}
 	}
 }
 
-static bool is_quantity(const struct json *value)
-{
-	struct err err = ERR_INIT;
-	uint64_t bytes;
-
-	return !json_text(value) || quantity_parse(json_text(value), &bytes, &err) == 0;
-}
-
-static void rule_of_resources(const char *path, const struct json *value, struct invalid *ret)
-{
-	for (size_t i = 0; i < ARRAY_LEN(resource_parts); i++) {
-		json_foreach (item, json_member(value, resource_parts[i])) {
-			char *where AUTO(free) =
-				xasprintf("%s.%s[%s]", path, resource_parts[i], json_name(item));
-
-			if (!is_quantity(item))
-				add_broken(where, item, "must be a quantity", ret);
-		}
-	}
-	if (!json_at(value, "requests.storage"))
-		add_broken(path, value, "resources must have requests.storage", ret);
-}
-
-/* Of requests.storage; what is no size has broken another rule already. */
+/* Of requests.storage; 0 for an invalid value. */
 static uint64_t storage_of(const struct json *value)
 {
 	const struct json *asked = json_at(value, "requests.storage");
@@ -308,17 +293,17 @@ static void check_rules(const struct schema_field *f, const char *path, const st
 
 	if (f->type == T_STRING_LIST && f->allowed)
 		rule_of_modes(f, path, value, ret);
-	else if (f->type == T_RESOURCES)
-		rule_of_resources(path, value, ret);
+	else if (f->type == T_RESOURCES && !json_at(value, "requests.storage"))
+		add_broken(path, RULE_STORAGE, ret);
 	if (f->immutable && old && !json_equal(old, value))
-		add_broken(path, value, f->immutable, ret);
+		add_broken("spec", f->immutable, ret);
 	if (f->grows && old && storage_of(value) < storage_of(old))
-		add_broken(path, value, f->grows, ret);
+		add_broken(path, f->grows, ret);
 }
 
 /* ---- the whole object ---- */
 
-/* Whether there are errors after which the server does not check the CEL rules. */
+/* Whether there are errors after which the server skips the CEL rules. */
 static bool is_blocking(const struct invalid *found)
 {
 	static const char *const reasons[] = { "FieldValueRequired", "FieldValueTypeInvalid",

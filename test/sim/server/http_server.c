@@ -147,7 +147,7 @@ static enum MHD_Result answer(struct http_server *s, struct MHD_Connection *conn
 
 /*
  * libmicrohttpd calls it for the headers, for each piece of the body, and at the end, when the
- * answer is due.
+ * answer has to be sent.
  */
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *data,

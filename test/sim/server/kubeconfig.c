@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the file of --write-kubeconfig, mode 0600 because it may hold the token. */
+/* Writes the file of --write-kubeconfig, mode 0600 because it may contain the token. */
 #include "test/sim/server/kubeconfig.h"
 
 #include "common/file.h"

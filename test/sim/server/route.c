@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The only file that knows both. Knows nothing of sockets, so that tests call it directly. */
+/*
+ * The only file that knows both the API and the switches. Independent of sockets, so that tests
+ * call it directly.
+ */
 #include "test/sim/server/route.h"
 
 #include "test/sim/api/api.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /sim/...: the switches of the simulator. They ask for no token: they are there for tests to break
- * things.
+ * /sim/...: the switches of the simulator. They require no token: they exist for tests to cause
+ * faults.
  */
 #include "test/sim/server/switches.h"
 
@@ -15,6 +15,7 @@
 #include "test/sim/fabric/fabric.h"
 #include "test/sim/fabric/hotplug.h"
 #include "test/sim/fabric/virtiofs.h"
+#include "test/sim/kinds/served.h"
 #include "test/sim/store/store.h"
 
 static struct json *body_of(const struct api_call *call, struct reply *ret)
@@ -90,6 +91,23 @@ static void reply_done(struct reply *ret)
 	reply_json(ret, 200, o);
 }
 
+/* {"versions": ["v1alpha1", "v1beta1"]} */
+static void post_versions(const struct api_call *call, struct reply *ret)
+{
+	struct json *spec AUTO(json_free) = body_of(call, ret);
+	struct strs versions AUTO(strs_clear) = STRS_INIT;
+	struct err err = ERR_INIT;
+
+	if (!spec)
+		return;
+	json_foreach (item, json_at(spec, "versions"))
+		strs_add(&versions, json_text(item) ? json_text(item) : "");
+	if (served_set(&versions, &err))
+		reply_failure(ret, 400, NULL, "%s", err.msg);
+	else
+		reply_done(ret);
+}
+
 static void post_expire(const struct api_call *call, struct reply *ret)
 {
 	store_expire(call->sim->store);
@@ -131,14 +149,14 @@ static void reply_devices(struct reply *ret, int rc, const struct err *err)
 		reply_done(ret);
 }
 
-/* What a switch of devices is about. */
+/* The subject of a switch of devices. */
 struct device_call {
 	const char *volume, *node; /* node NULL: any */
 	const char *what;          /* NULL: not given */
 	int64_t slot;              /* -1: not given */
 };
 
-/* False and an answer: the body does not say, or there are no devices. */
+/* False and an answer: the body does not name it, or there are no devices. */
 static bool device_call_read(const struct api_call *call, const struct json *spec,
                              struct device_call *c, struct reply *ret)
 {
@@ -195,7 +213,7 @@ static void post_share(const struct api_call *call, struct reply *ret)
 		              &err);
 }
 
-/* For each node, what the driver needs as --sysfs-root and --dev-root. */
+/* For each node, the values for the driver's --sysfs-root and --dev-root. */
 static struct json *nodes_json(const struct sim *sim)
 {
 	struct json *list = json_array();
@@ -232,7 +250,7 @@ static const struct {
 	{ "DELETE", "/sim/requests", delete_requests }, { "POST", "/sim/expire", post_expire },
 	{ "POST", "/sim/resize", post_resize },         { "GET", "/sim/state", get_state },
 	{ "POST", "/sim/unplug", post_unplug },         { "POST", "/sim/plug", post_plug },
-	{ "POST", "/sim/share", post_share },
+	{ "POST", "/sim/share", post_share },           { "POST", "/sim/versions", post_versions },
 };
 
 void switches_handle(const struct api_call *call, struct reply *ret)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One thread for each kind lists its objects and watches them until the watch ends, for whatever
- * reason; then it lists again. The HTTP engine's thread applies events, the thread of DPF the
- * answers to its writes. `lock` puts both in order; what is not newer than the store's copy is
- * dropped.
+ * One thread for each kind lists its objects and watches them until the watch ends for any reason;
+ * then it lists again. The HTTP engine's thread applies events, DPF's thread the answers to its
+ * writes. `lock` serialises both; a state that is not newer than the store's copy is dropped.
  *
  * The store numbers versions itself. The server's resourceVersion is kept in the copy as
  * metadata.remoteVersion (REMOTE), and writes are conditional on it.
  */
+#include "test/sim/kinds/served.h"
 #include "test/sim/store/mirror.h"
 
 #include <poll.h>
@@ -29,10 +29,10 @@
 #define RETRY_MS 200
 #define START_MS 10000
 #define WATCH_SECONDS 300
-#define N_KINDS 5
+#define N_KINDS 6
 
 static const enum resource_id kinds[N_KINDS] = { RES_VENDORS, RES_POLICIES, RES_DPUNODES,
-	                                         RES_VOLUMES, RES_ATTACHMENTS };
+	                                         RES_DPUS,    RES_VOLUMES,  RES_ATTACHMENTS };
 
 struct collection {
 	struct mirror *m;
@@ -40,8 +40,9 @@ struct collection {
 	pthread_t thread;
 	bool running;
 	char version[64]; /* where the watch starts */
-	struct str line;  /* the incomplete line; of the engine's thread while a watch is open */
-	bool ended;       /* under m->lock: the watch has ended */
+	/* the incomplete line; owned by the engine's thread while a watch is open */
+	struct str line;
+	bool ended; /* under m->lock: the watch has ended */
 };
 
 struct mirror {
@@ -64,16 +65,35 @@ bool mirror_has(const struct api_resource *res)
 
 /* ---- requests ---- */
 
+/* The version in requests to the API server: the first one that snap-sim serves. malloc'ed. */
+static char *mirror_version(const struct api_resource *res)
+{
+	struct strs versions AUTO(strs_clear) = STRS_INIT;
+
+	served_versions(res, &versions);
+	return xstrdup(versions.v[0]);
+}
+
+/* An object of the store as JSON in that version; malloc'ed. */
+static char *mirror_text(const struct api_resource *res, const struct json *o)
+{
+	char *version AUTO(free) = mirror_version(res), *text AUTO(free) = json_print(o);
+
+	return served_convert(text, res, res->version, version);
+}
+
 /*
- * The path of the collection (v NULL) or of one object, with `rest` behind it. Names are DNS names,
- * so nothing needs escaping.
+ * The path of the collection (v NULL) or of one object, followed by `rest`. Names are DNS names, so
+ * nothing needs escaping.
  */
 static char *path_of(const struct api_resource *res, const struct object_version *v,
                      const char *rest)
 {
+	char *version AUTO(free) = mirror_version(res);
+
 	if (!v)
-		return xasprintf("/apis/%s/%s/%s%s", res->group, res->version, res->plural, rest);
-	return xasprintf("/apis/%s/%s/namespaces/%s/%s/%s%s", res->group, res->version, v->ns,
+		return xasprintf("/apis/%s/%s/%s%s", res->group, version, res->plural, rest);
+	return xasprintf("/apis/%s/%s/namespaces/%s/%s/%s%s", res->group, version, v->ns,
 	                 res->plural, v->name, rest);
 }
 
@@ -206,7 +226,7 @@ static int list(struct collection *c, struct err *err)
 
 /* ---- the watch, on the engine's thread ---- */
 
-/* False: the watch is to be ended (an error, or no JSON). */
+/* False: the watch has to be ended (an error, or invalid JSON). */
 static bool take_event(struct collection *c, const char *text, size_t n)
 {
 	struct json *event AUTO(json_free) = NULL;
@@ -300,14 +320,14 @@ static void *follow(void *arg)
 /* ---- writing ---- */
 
 /* The object as the server knows it, with the new finalizers or status. */
-static char *body_of(const struct json *o)
+static char *body_of(const struct api_resource *res, const struct json *o)
 {
 	struct json *copy AUTO(json_free) = json_copy(o);
 	struct json *metadata = json_sub(copy, "metadata");
 
 	json_set_str(metadata, "resourceVersion", json_str(o, "metadata." REMOTE));
 	json_remove(metadata, REMOTE);
-	return json_print(copy);
+	return mirror_text(res, copy);
 }
 
 static void take_answer(struct mirror *m, const struct object_version *v,
@@ -325,7 +345,7 @@ static void take_answer(struct mirror *m, const struct object_version *v,
 		store_get(m->sim->store, v->res, v->ns, v->name);
 
 	/*
-	 * It may be gone: a write that removes the last finalizer ends the object, and its event
+	 * It may be deleted: a write that removes the last finalizer ends the object, and its event
 	 * says so.
 	 */
 	if (now && str_eq(now->uid, object_uid(object)))
@@ -338,7 +358,7 @@ void mirror_write(struct mirror *m, const struct object_version *v, const struct
 	bool status =
 		json_equal(json_at(old, "metadata.finalizers"), json_at(o, "metadata.finalizers"));
 	char *path AUTO(free) = path_of(v->res, v, status ? "/status" : "");
-	char *body AUTO(free) = body_of(o);
+	char *body AUTO(free) = body_of(v->res, o);
 
 	while (!m->stopping) {
 		struct http_result r;
@@ -359,6 +379,24 @@ void mirror_write(struct mirror *m, const struct object_version *v, const struct
 			return;
 		pause_ms(m, RETRY_MS);
 	}
+}
+
+void mirror_create(struct mirror *m, const struct api_resource *res, const struct json *o)
+{
+	char *version AUTO(free) = mirror_version(res);
+	char *path AUTO(free) =
+		xasprintf("/%s%s/%s/namespaces/%s/%s", *res->group ? "apis/" : "api", res->group,
+	                  version, object_namespace(o), res->plural);
+	char *body AUTO(free) = mirror_text(res, o);
+	struct http_result r;
+	struct err err = ERR_INIT;
+
+	ask(m, "POST", path, body, &r);
+	if (r.end != HTTP_ANSWERED || r.status != 201) {
+		(void)failed(&r, "POST", path, &err);
+		log_limited(LOG_WARNING, 10, "%s", err.msg);
+	}
+	free(r.body);
 }
 
 /* ---- life ---- */
@@ -386,7 +424,7 @@ static int connect_to(struct mirror *m, const char *kubeconfig, struct err *err)
 }
 
 /*
- * Tries again for some seconds: an API server may answer 429 while it prepares the storage of a new
+ * Retries for some seconds: an API server may answer 429 while it prepares the storage of a new
  * CRD.
  */
 static int list_patiently(struct collection *c, struct err *err)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An array per kind, sorted by namespace and name; a ring of events; a list of watchers. One mutex
- * (store->lock) covers all of it; reference counts are atomic. What an object means is not known
- * here: api_write.c knows.
+ * (store->lock) covers all of it; reference counts are atomic. The store does not interpret
+ * objects: api_write.c does.
  */
 #include "test/sim/store/store.h"
 
@@ -35,7 +35,7 @@ struct store {
 	struct event *ring;             /* event of version rv at ring[rv % history] */
 	size_t history;
 	uint64_t rv;    /* of the last event */
-	uint64_t first; /* of the oldest event kept; rv + 1 when there is none */
+	uint64_t first; /* of the oldest event kept; rv + 1 if no event is kept */
 	struct watcher *watchers;
 };
 
@@ -150,7 +150,7 @@ static int key_compare(const struct object_version *v, const char *ns, const cha
 	return by_namespace ? by_namespace : strcmp(v->name, name);
 }
 
-/* The index of the key or, when it is not there, where it belongs. */
+/* The index of the key or, if it is absent, its insertion point. */
 static size_t table_seek(const struct table *t, const char *ns, const char *name, bool *found)
 {
 	size_t low = 0, high = t->n;
@@ -183,7 +183,7 @@ struct object_version *store_get(struct store *s, const struct api_resource *res
 	return found ? version_ref(t->v[at]) : NULL;
 }
 
-/* The index at which a list starts: behind q->after, or at the beginning of the namespace. */
+/* The index at which a list starts: after q->after, or at the beginning of the namespace. */
 static size_t first_of(const struct table *t, const struct store_query *q)
 {
 	const char *slash = q->after ? strchr(q->after, '/') : NULL;
@@ -323,7 +323,7 @@ int store_watch(struct store *s, const struct api_resource *res, uint64_t from,
 	w->store = s;
 	w->res = res;
 	w->next = from + 1;
-	w->fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* 1: there may be events already */
+	w->fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* 1: there may already be events */
 	if (w->fd < 0)
 		abort();
 	w->link = s->watchers;
@@ -357,7 +357,7 @@ enum watcher_news watcher_next(struct watcher *w, struct event *ret)
 	struct store *s = w->store;
 	eventfd_t ignored;
 
-	/* Emptied first: an event that comes later makes it readable again. */
+	/* Emptied first: a later event makes it readable again. */
 	IGNORE_RESULT(eventfd_read(w->fd, &ignored));
 	WITH_LOCK(&s->lock);
 	if (w->next < s->first)

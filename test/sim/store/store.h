@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The objects, their versions and who watches them: a small etcd.
+ * The objects, their versions and their watchers: a small etcd.
  *
  * A state of an object is an object_version: immutable, with a reference count. It holds the JSON
- * text and what selectors look at. To change an object, parse the text, change the tree and store
- * it with the version that it was made from; when another writer was faster, that is refused and
- * the caller starts again. Each change has the next resource version (+1, over all kinds) and makes
- * one event, of which the last `history` are kept.
+ * text and the fields that selectors use. To change an object, parse the text, change the tree and
+ * store it with the version that it was derived from; if another writer was faster, the store
+ * refuses it and the caller restarts. Each change has the next resource version (+1, over all
+ * kinds) and creates one event, of which the last `history` are kept.
  *
- * Thread-safe. The mutex covers the tables and, because the text carries the version that is given
- * out under the lock, the printing of the changed object; no I/O.
+ * Thread-safe. The mutex covers the tables and, because the text contains the version that is
+ * assigned under the lock, the printing of the changed object; no I/O.
  */
 #pragma once
 
@@ -49,14 +49,14 @@ struct event {
 	struct object_version *before; /* NULL for ADDED */
 };
 
-/* history: how many events are kept for watchers that come back. */
+/* history: number of events kept for watchers that return. */
 struct store *store_new(size_t history);
 struct store *store_free(struct store *s); /* no watcher may be open; returns NULL */
 uint64_t store_rv(struct store *s);
 /* Whether all events after this version are still kept. */
 bool store_keeps(struct store *s, uint64_t rv);
 
-/* The object's newest version, to be unreferenced; NULL: there is none. */
+/* The object's newest version, which the caller unreferences; NULL: it does not exist. */
 struct object_version *store_get(struct store *s, const struct api_resource *res, const char *ns,
                                  const char *name);
 
@@ -71,14 +71,14 @@ struct store_query {
 struct store_page {
 	struct object_version **v; /* sorted by namespace, name */
 	size_t n;
-	size_t left; /* objects behind this page that match */
+	size_t left; /* matching objects after this page */
 	uint64_t rv;
 };
 void store_list(struct store *s, const struct store_query *q, struct store_page *ret);
 void store_page_clear(struct store_page *p);
 DEFINE_AUTO_VALUE(struct store_page, store_page_clear);
 
-/* What store_put() and store_remove() return when another writer was faster. */
+/* store_put() and store_remove(): another writer was faster. */
 enum { STORE_CHANGED = 1 };
 /*
  * Stores the tree (and sets its resourceVersion) if the object still is `expect` (NULL: does not
@@ -89,17 +89,17 @@ int store_put(struct store *s, const struct api_resource *res, struct json *obje
 /* Removes the object if it still is `expect`. 0, or STORE_CHANGED. */
 int store_remove(struct store *s, const struct object_version *expect) MUST_CHECK;
 
-/* What store_watch() returns when events behind `from` are no longer kept. */
+/* store_watch(): events after `from` are no longer kept. */
 enum { STORE_EXPIRED = 1 };
 /* Events of one kind (NULL: all) after version `from`. 0 and *ret, or STORE_EXPIRED. */
 int store_watch(struct store *s, const struct api_resource *res, uint64_t from,
                 struct watcher **ret) MUST_CHECK;
 void watcher_close(struct watcher *w);
 DEFINE_AUTO(struct watcher *, watcher_close);
-/* Readable when watcher_next may have news; watcher_next empties it. */
+/* Readable when watcher_next() may have events; watcher_next() empties it. */
 int watcher_fd(const struct watcher *w);
 enum watcher_news {
-	NEWS_EVENT, /* *ret is the next event; ended with event_clear() */
+	NEWS_EVENT, /* *ret is the next event; free it with event_clear() */
 	NEWS_NONE,  /* nothing now */
 	NEWS_LOST,  /* the next event is no longer kept: too slow, or the history was dropped */
 };
@@ -107,7 +107,7 @@ enum watcher_news watcher_next(struct watcher *w, struct event *ret) MUST_CHECK;
 void event_clear(struct event *e);
 /* The version up to which the watcher has seen everything of its kind. */
 uint64_t watcher_rv(struct watcher *w);
-/* Wakes every watcher, though there is no event: faults have changed. */
+/* Wakes every watcher without an event: faults have changed. */
 void store_wake(struct store *s);
 /* Drops the history: watches from an older version get 410. */
 void store_expire(struct store *s);

@@ -11,6 +11,7 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "test/sim/api/watch.h"
+#include "test/sim/dpf/conditions.h"
 #include "test/sim/fabric/state_dir.h"
 #include "test/sim/life.h"
 #include "test/sim/server/route.h"
@@ -223,12 +224,22 @@ struct json *world_bound(struct sim_world *w, const char *volume)
 	return world_until(w, object, "status.phase", "Bound");
 }
 
+/* DPF writes the condition before the status that it is about. */
+static bool is_attached(const void *arg, const struct json *o)
+{
+	struct err err = ERR_INIT;
+	bool attached = false;
+
+	(void)arg;
+	return o && conditions_true(o, "DPUAttached") && !json_at(o, "status.message") &&
+	       json_get_bool(o, "status.dpuAttached", &attached, &err) == 0 && attached;
+}
+
 struct json *world_attached(struct sim_world *w, const char *attachment)
 {
 	char *object AUTO(free) = xasprintf("dpuvolumeattachments/%s", attachment);
 
-	world_wait_condition(w, object, "DPUAttached", "Success", "");
-	return world_until(w, object, "metadata.name", attachment);
+	return await(w, object, is_attached, NULL);
 }
 
 void world_fault(struct sim_world *w, const char *spec)

@@ -13,6 +13,7 @@
 #include "test/sim/store/store.h"
 
 #define NS "nvidia-storage"
+#define BETA_API "/apis/storage.dpu.nvidia.com/v1beta1/namespaces/" NS
 #define STORAGE_API "/apis/storage.dpu.nvidia.com/v1alpha1/namespaces/" NS
 #define VOLUMES STORAGE_API "/dpuvolumes"
 #define ATTACHMENTS STORAGE_API "/dpuvolumeattachments"
@@ -23,14 +24,14 @@ struct sim_world {
 };
 
 /*
- * Starts it with options as on the command line, NULL-terminated; --no-fabric must be said. Returns
- * true.
+ * Starts it with options as on the command line, NULL-terminated; --no-fabric is not implied.
+ * Returns true.
  */
 bool world_start(struct sim_world *w, const char *const *args);
-void world_end(struct sim_world *w); /* one that was not started is fine */
+void world_end(struct sim_world *w); /* does nothing for one that was not started */
 DEFINE_AUTO_VALUE(struct sim_world, world_end);
 #define WORLD_ARGS(...) ((const char *const[]) { __VA_ARGS__, NULL })
-/* Declares a world that runs to the end of the scope; stands among the declarations. */
+/* Declares a world that lives until the end of the scope; belongs among the declarations. */
 #define WORLD(w, ...)                               \
 	struct sim_world w AUTO(world_end) = { 0 }; \
 	bool CAT_(w, _started) __attribute__((unused)) = world_start(&(w), WORLD_ARGS(__VA_ARGS__))
@@ -44,7 +45,7 @@ DEFINE_AUTO_VALUE(struct sim_world, world_end);
 
 struct api_answer {
 	unsigned code;
-	struct json *json; /* NULL: the body is no JSON */
+	struct json *json; /* NULL: the body is not JSON */
 	char *text;
 	struct reply reply; /* retry_after, cut, stream */
 };
@@ -67,7 +68,7 @@ void world_make_attachment(struct sim_world *w, const char *name, const char *no
 
 /*
  * Waits until the string at the path of the object ("dpuvolumes/pvc-1") is `value`; value NULL:
- * until the object is gone. Returns the object (a new root), NULL when gone.
+ * until the object is deleted. Returns the object (a new root), NULL if deleted.
  */
 struct json *world_until(struct sim_world *w, const char *object, const char *path,
                          const char *value);
@@ -78,11 +79,13 @@ void world_wait_condition(struct sim_world *w, const char *object, const char *t
 /* Waits until the volume is bound, or the attachment attached; new roots. */
 struct json *world_bound(struct sim_world *w, const char *volume);
 struct json *world_attached(struct sim_world *w, const char *attachment);
-/* Adds a fault or a list of them, removes all faults. */
+/* Add a fault or a list of them; remove all faults. */
 void world_fault(struct sim_world *w, const char *spec);
 void world_heal(struct sim_world *w);
 
-/* Whether the loop device has an image below dir: another program may have taken it since. */
+/*
+ * Whether the loop device has an image below dir: another program may have taken the device since.
+ */
 bool loop_is_below(unsigned number, const char *dir);
 /*
  * Removes base and base's state directory. A failed test leaves devices; as root, the state

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See host_tree.h. sysfs trees have no events, so a wait looks every millisecond. */
+/* See host_tree.h. sysfs trees have no events, so a wait polls every millisecond. */
 #include "test/sim/test/host_tree.h"
 
 #include <check.h>
@@ -10,6 +10,7 @@
 #include "common/deadline.h"
 #include "common/file.h"
 #include "common/mem.h"
+#include "common/str.h"
 
 char host_tree_base[] = "/var/tmp/snap-sim-test-XXXXXX";
 char state[64];
@@ -76,4 +77,22 @@ void until_there(const char *below)
 void until_gone(const char *below)
 {
 	until(there, below, false);
+}
+
+static bool has_no_override(const char *below)
+{
+	char *text AUTO(free) = content(below);
+
+	return str_eq(text, "(null)");
+}
+
+void until_obeyed(const char *function)
+{
+	char *below AUTO(free) = xasprintf("%s/driver_override", function);
+
+	/* In each pass snap-sim reads the overrides first, so the second answer is of a later pass. */
+	for (int i = 0; i < 2; i++) {
+		say(below, "\n");
+		until(has_no_override, below, true);
+	}
 }

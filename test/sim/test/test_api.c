@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs of the API, what they refuse, and with which texts. */
+/* The verbs of the API, their refusals, and the error texts. */
 #include <string.h>
 
 #include "common/mem.h"
@@ -43,7 +43,10 @@ START_TEST(a_new_object_gets_what_the_server_gives)
 }
 END_TEST
 
-/* What the validation refuses is in cases.json, which a real API server is asked, too. */
+/*
+ * Objects that the validation refuses are in cases.json, which is also run against a real API
+ * server.
+ */
 static const struct {
 	const char *what, *kind, *body;
 	unsigned code;
@@ -166,6 +169,35 @@ START_TEST(paths_lead_where_they_should)
 }
 END_TEST
 
+START_TEST(objects_are_the_same_in_each_served_version)
+{
+	WORLD(w, "--no-fabric", "--no-dpf", "--storage-version", "v1beta1", "--storage-version",
+	      "v1alpha1", "--storage-version", "v2-accessModes");
+	struct api_answer groups AUTO(answer_clear) = world_call(&w, "GET", "/apis", NULL);
+	struct api_answer wrong AUTO(answer_clear) = { 0 }, beta AUTO(answer_clear) = { 0 };
+	struct api_answer list AUTO(answer_clear) = { 0 }, v2 AUTO(answer_clear) = { 0 };
+	struct api_answer both AUTO(answer_clear) = { 0 };
+
+	ck_assert_ptr_nonnull(strstr(groups.text, "storage.dpu.nvidia.com/v1beta1"));
+	create(&w, "a", "");
+	wrong = world_call(&w, "POST", BETA_API "/dpuvolumes",
+	                   "{" TYPE_META ",\"metadata\":{\"name\":\"b\"}," SPEC "}");
+	ck_assert_uint_eq(wrong.code, 400);
+	beta = world_call(&w, "GET", BETA_API "/dpuvolumes/a", NULL);
+	ck_assert_str_eq(json_str(beta.json, "apiVersion"), "storage.dpu.nvidia.com/v1beta1");
+	list = world_call(&w, "GET", BETA_API "/dpuvolumes", NULL);
+	ck_assert_ptr_null(strstr(list.text, "v1alpha1"));
+	v2 = world_call(&w, "GET", "/openapi/v3/apis/storage.dpu.nvidia.com/v2", NULL);
+	ck_assert_ptr_null(strstr(v2.text, "\"accessModes\":"));
+	both = world_call(&w, "GET", "/openapi/v3/apis/storage.dpu.nvidia.com/v1beta1", NULL);
+	ck_assert_ptr_nonnull(strstr(both.text, "\"accessModes\":"));
+	world_ok(&w, "POST", "/sim/versions", "{\"versions\":[\"x\"]}", 400);
+	world_ok(&w, "POST", "/sim/versions", "{\"versions\":[\"v1beta1\"]}", 200);
+	world_ok(&w, "GET", VOLUMES "/a", NULL, 404);
+	world_ok(&w, "GET", BETA_API "/dpuvolumes/a", NULL, 200);
+}
+END_TEST
+
 START_TEST(pages_hold_every_object_once)
 {
 	PLAIN(w);
@@ -195,7 +227,7 @@ START_TEST(pages_hold_every_object_once)
 	stale = xasprintf(VOLUMES "?continue=%s", json_str(first.json, "metadata.continue"));
 	create(&w, "late", "");
 	world_ok(&w, "POST", "/sim/expire", NULL, 200);
-	/* The rest is to be had by another token, as it is by now. */
+	/* The rest is available by another token, in its current state. */
 	expired = world_call(&w, "GET", stale, NULL);
 	ck_assert_uint_eq(expired.code, 410);
 	ck_assert_str_eq(json_str(expired.json, "reason"), "Expired");
@@ -421,7 +453,7 @@ END_TEST
 SUITE("sim api", a_new_object_gets_what_the_server_gives,
       wrong_objects_are_refused_with_the_servers_words, attachments_are_validated,
       names_that_exist_or_do_not_are_told_in_details, paths_lead_where_they_should,
-      pages_hold_every_object_once, lists_are_selected,
+      objects_are_the_same_in_each_served_version, pages_hold_every_object_once, lists_are_selected,
       patches_change_what_they_name_and_nothing_else, immutable_fields_say_so,
       updates_need_the_newest_version, deletion_honours_preconditions_and_finalizers,
       a_dry_run_changes_nothing, the_token_is_asked_for, requests_are_counted_by_verb_and_resource);

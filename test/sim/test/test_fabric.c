@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The devices: their tree beside recorded ones and through the driver's own discovery, what the
- * host writes, what faults do, and that nothing is left behind.
+ * The devices: their tree compared with recorded ones and read by the driver's own discovery, the
+ * host's writes, the effects of faults, and complete removal.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,10 +35,8 @@
 
 static void attach(struct sim_world *w, const char *name, const char *volume)
 {
-	char *object AUTO(free) = xasprintf("dpuvolumeattachments/%s", name);
-
 	world_make_attachment(w, name, "one", volume);
-	world_wait_condition(w, object, "DPUAttached", "Success", "");
+	json_free(world_attached(w, name));
 }
 
 static void detach(struct sim_world *w, const char *name)
@@ -79,7 +77,8 @@ START_TEST(the_tree_has_the_shape_of_recorded_ones)
 	static const struct {
 		const char *option, *recorded, *disk;
 	} rows[] = {
-		{ "--vfs=4", "s3-multipath-attached", "sys/class/nvme-generic/ng0n1" },
+		{ "--vfs=4", "s3-multipath-attached", "sys/class/nvme-generic/ng1n1" },
+		{ "--dpf=25.7", "s3-multipath-attached", "sys/class/nvme-generic/ng0n1" },
 		{ "--no-multipath", "s6-two-pfs-no-multipath", "sys/class/nvme-generic/ng1n1" },
 	};
 
@@ -112,8 +111,7 @@ END_TEST
 /* Finds the device that an attachment's status names, with the driver's own code. */
 static void find_by_status(struct sim_world *w, const char *attachment, struct device *ret)
 {
-	char *object AUTO(free) = xasprintf("dpuvolumeattachments/%s", attachment);
-	struct json *o AUTO(json_free) = world_until(w, object, "metadata.name", attachment);
+	struct json *o AUTO(json_free) = world_attached(w, attachment);
 	struct strs vendors AUTO(strs_clear) = STRS_INIT;
 	char *sys AUTO(free) = at("sys");
 	char *dev AUTO(free) = at("dev");
@@ -146,10 +144,10 @@ START_TEST(the_driver_binds_the_function_and_finds_the_disk)
 		const char *options[3];
 		const char *name;
 	} rows[] = {
-		{ { "--vfs=4", "--vfs=4", "--vfs=4" }, "nvme0n1" },
+		{ { "--vfs=4", "--vfs=4", "--vfs=4" }, "nvme1n1" },
 		{ { "--no-multipath", "--sector-size=4096", "--short-pci-address" }, "nvme1n1" },
-		{ { "--one-nsid", "--hide-uuid", "--vfs=9" }, "nvme1n1" },
-		{ { "--bind-vfs", "--vfs=2", "--vfs=2" }, "nvme0n1" },
+		{ { "--hide-uuid", "--hide-uuid", "--vfs=9" }, "nvme1n1" },
+		{ { "--bind-vfs", "--dpf=25.7", "--vfs=2" }, "nvme0n1" },
 	};
 
 	SKIP_UNLESS_LOOP();
@@ -178,7 +176,7 @@ START_TEST(namespace_numbers_are_not_disk_numbers)
 	struct device dev;
 
 	SKIP_UNLESS_LOOP();
-	HOST(w, "--bind-vfs");
+	HOST(w, "--bind-vfs", "--dpf=25.7");
 	world_make_volume(&w, "a");
 	attach(&w, "one-a", "a");
 	world_make_volume(&w, "b");
@@ -224,13 +222,6 @@ START_TEST(a_function_is_bound_by_the_rules_of_the_kernel)
 }
 END_TEST
 
-static bool has_no_override(const char *below)
-{
-	char *text AUTO(free) = content(below);
-
-	return str_eq(text, "(null)");
-}
-
 START_TEST(an_empty_override_reads_as_none)
 {
 	struct sim_world w AUTO(world_end) = { 0 };
@@ -241,13 +232,12 @@ START_TEST(an_empty_override_reads_as_none)
 	say("sys/bus/pci/devices/" VF0 "/driver_override", "nvme");
 	text = content("sys/bus/pci/devices/" VF0 "/driver_override");
 	ck_assert_str_eq(text, "nvme");
-	say("sys/bus/pci/devices/" VF0 "/driver_override", "\n");
-	until(has_no_override, "sys/bus/pci/devices/" VF0 "/driver_override", true);
+	until_obeyed("sys/bus/pci/devices/" VF0);
 }
 END_TEST
 
 /*
- * A snap-sim that reacts to its own writes would write for ever: there must be a quiet moment
+ * A snap-sim that reacts to its own writes would never stop writing: there must be a quiet moment
  * within a second.
  */
 START_TEST(a_driver_override_is_answered_once)
@@ -263,8 +253,7 @@ START_TEST(a_driver_override_is_answered_once)
 	PLAIN_HOST(w);
 	ck_assert_int_ge(inotify_add_watch(events, path, IN_CLOSE_WRITE), 0);
 	say(below, "nvme");
-	say(below, "\n");
-	until(has_no_override, below, true);
+	until_obeyed("sys/bus/pci/devices/" VF0);
 	for (int i = 0; !quiet && i < 20; i++) {
 		while (read(events, text, sizeof(text)) > 0)
 			;
@@ -300,11 +289,11 @@ START_TEST(virtual_functions_come_and_go_with_their_number)
 	attach(&w, "one-v", "v");
 	say("sys/bus/pci/devices/" PF "/sriov_numvfs", "2");
 	until_there("sys/bus/pci/devices/" PF "/virtfn1");
-	until_there("dev/nvme0n1"); /* autoprobe is 1 here */
+	until_there("dev/nvme1n1"); /* autoprobe is 1 here */
 	ck_assert(!there("sys/bus/pci/devices/" PF "/virtfn2"));
 	say("sys/bus/pci/devices/" PF "/sriov_numvfs", "0");
 	until_gone("sys/bus/pci/devices/" VF0);
-	until_gone("dev/nvme0n1");
+	until_gone("dev/nvme1n1");
 	until_gone("sys/bus/pci/devices/" PF "/virtfn0");
 }
 END_TEST
@@ -341,16 +330,16 @@ START_TEST(data_survive_detaching_and_go_with_the_volume)
 	HOST(w, "--bind-vfs");
 	world_make_volume(&w, "v");
 	attach(&w, "one-v", "v");
-	until_there("dev/nvme0n1");
-	write_disk("nvme0n1", "precious");
+	until_there("dev/nvme1n1");
+	write_disk("nvme1n1", "precious");
 	detach(&w, "one-v");
-	ck_assert(!there("dev/nvme0n1"));
-	ck_assert(!there("sys/class/block/nvme0n1"));
-	ck_assert(!there("sys/class/block/nvme0c1n1"));
+	ck_assert(!there("dev/nvme1n1"));
+	ck_assert(!there("sys/class/block/nvme1n1"));
+	ck_assert(!there("sys/class/block/nvme1c1n1"));
 	ck_assert(!loopdev_is_over(image));
 	attach(&w, "one-v", "v");
-	until_there("dev/nvme0n1");
-	read_disk("nvme0n1", 0, "precious");
+	until_there("dev/nvme1n1");
+	read_disk("nvme1n1", 0, "precious");
 	detach(&w, "one-v");
 	ck_assert(path_exists(image));
 	world_ok(&w, "DELETE", VOLUMES "/v", NULL, 200);
@@ -362,7 +351,7 @@ END_TEST
 START_TEST(a_disk_that_is_still_open_is_not_attached_again)
 {
 	struct sim_world w AUTO(world_end) = { 0 };
-	char *node AUTO(free) = at("dev/nvme0n1");
+	char *node AUTO(free) = at("dev/nvme1n1");
 	int fd AUTO(fd) = -1;
 
 	SKIP_UNLESS_LOOP();
@@ -372,23 +361,23 @@ START_TEST(a_disk_that_is_still_open_is_not_attached_again)
 	fd = open(node, O_RDONLY | O_CLOEXEC);
 	ck_assert_int_ge(fd, 0);
 	detach(&w, "one-v");
-	ck_assert(!there("dev/nvme0n1"));
+	ck_assert(!there("dev/nvme1n1"));
 	world_make_attachment(&w, "one-v", "one", "v");
 	world_wait_condition(&w, "dpuvolumeattachments/one-v", "DPUAttached", "Pending",
 	                     "is still in use");
 	close(TAKE_FD(fd));
-	world_wait_condition(&w, "dpuvolumeattachments/one-v", "DPUAttached", "Success", "");
+	json_free(world_attached(&w, "one-v"));
 }
 END_TEST
 
 /*
- * The attachment asks again after a while. Once its own release of the function woke it, so that
- * the thread never slept, nor saw that it shall end.
+ * The attachment retries after some time. Formerly its own release of the function woke it, so that
+ * the thread never slept, nor noticed that it had to end.
  */
 START_TEST(an_attachment_that_waits_for_an_open_disk_leaves_time_to_end)
 {
 	struct sim_world w AUTO(world_end) = { 0 };
-	char *node AUTO(free) = at("dev/nvme0n1");
+	char *node AUTO(free) = at("dev/nvme1n1");
 	int fd AUTO(fd) = -1;
 
 	SKIP_UNLESS_LOOP();
@@ -409,7 +398,7 @@ END_TEST
 START_TEST(a_disk_grows_where_it_is)
 {
 	struct sim_world w AUTO(world_end) = { 0 };
-	char *node AUTO(free) = at("dev/nvme0n1");
+	char *node AUTO(free) = at("dev/nvme1n1");
 	char *head AUTO(free) = NULL;
 	char *path AUTO(free) = NULL;
 	int fd AUTO(fd) = -1;
@@ -423,8 +412,8 @@ START_TEST(a_disk_grows_where_it_is)
 	fd = open(node, O_RDONLY | O_CLOEXEC);
 	ck_assert_int_eq(ioctl(fd, BLKGETSIZE64, &bytes), 0);
 	ck_assert_uint_eq(bytes, 134217728);
-	head = content("sys/class/block/nvme0n1/size");
-	path = content("sys/class/block/nvme0c1n1/size");
+	head = content("sys/class/block/nvme1n1/size");
+	path = content("sys/class/block/nvme1c1n1/size");
 	ck_assert_str_eq(head, "262144");
 	ck_assert_str_eq(path, "262144");
 }
@@ -440,7 +429,7 @@ START_TEST(a_hot_plugged_function_is_there_while_it_has_a_volume)
 	HOST(w, "--hotplug-slots=2");
 	world_make_volume(&w, "v");
 	world_ok(&w, "POST", ATTACHMENTS, body, 201);
-	world_wait_condition(&w, "dpuvolumeattachments/hot", "DPUAttached", "Success", "");
+	json_free(world_attached(&w, "hot"));
 	find_by_status(&w, "hot", &dev);
 	ck_assert_str_eq(dev.pci, "0000:30:00.0");
 	detach(&w, "hot");
@@ -488,7 +477,7 @@ START_TEST(a_function_is_unplugged_and_comes_back_in_another_slot)
 	world_make_volume(&w, "v");
 	world_ok(&w, "POST", "/sim/unplug", "{\"volume\":\"v\"}", 404);
 	world_ok(&w, "POST", ATTACHMENTS, body, 201);
-	world_wait_condition(&w, "dpuvolumeattachments/hot", "DPUAttached", "Success", "");
+	json_free(world_attached(&w, "hot"));
 	find_by_status(&w, "hot", &before);
 	ck_assert_int_eq(device_open(&before, O_RDONLY, &fd, NULL, &err), 0);
 	world_ok(&w, "POST", "/sim/plug", "{\"volume\":\"v\"}", 409);
@@ -510,7 +499,7 @@ START_TEST(a_function_is_unplugged_and_comes_back_in_another_slot)
 	ck_assert(!there("sys/bus/pci/devices/0000:32:00.0"));
 	/* The next volume is in the first slot again. */
 	world_ok(&w, "POST", ATTACHMENTS, body, 201);
-	world_wait_condition(&w, "dpuvolumeattachments/hot", "DPUAttached", "Success", "");
+	json_free(world_attached(&w, "hot"));
 	find_by_status(&w, "hot", &dev);
 	ck_assert_str_eq(dev.pci, "0000:30:00.0");
 }
@@ -535,13 +524,13 @@ START_TEST(devices_misbehave_as_told)
 	bind(VF0);
 	world_make_volume(&w, "a");
 	attach(&w, "one-a", "a");
-	ck_assert(!there("dev/nvme0n1"));
-	until_there("dev/nvme0n1");
-	read_disk("nvme0n1", 512, "LUKS");
+	ck_assert(!there("dev/nvme1n1"));
+	until_there("dev/nvme1n1");
+	read_disk("nvme1n1", 512, "LUKS");
 	say("sys/bus/pci/devices/" VF1 "/driver_override", "nvme");
 	say("sys/bus/pci/drivers/nvme/bind", VF1 "0000:26:00.3");
 	say("sys/bus/pci/drivers/nvme/unbind", VF0);
-	until_gone("dev/nvme0n1");
+	until_gone("dev/nvme1n1");
 	ck_assert(!there("sys/bus/pci/devices/" VF1 "/driver"));
 	world_ok(&w, "POST", "/sim/faults", "{\"dpf\":\"bind-refused\"}", 200);
 	for (int i = 0; i < PATIENCE_MS && file_write(path, VF1, &err) == 0; i++)
@@ -572,7 +561,7 @@ START_TEST(everything_is_gone_at_the_end)
 		HOST(w, "--bind-vfs");
 		world_make_volume(&w, "v");
 		attach(&w, "one-v", "v");
-		node = at("dev/nvme0n1");
+		node = at("dev/nvme1n1");
 		ck_assert_int_eq(stat(node, &st), 0);
 		ck_assert(loopdev_is_over(image));
 	}

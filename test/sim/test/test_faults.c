@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which faults are accepted, which requests they match, and what they do to them. */
+/* Which faults are accepted, which requests they match, and their effects. */
 #include <string.h>
 
 #include "common/deadline.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The API over real sockets: streams, broken answers, many clients, and an end that does not wait
- * for clients.
+ * The API over real sockets: streams, broken answers, many clients, and a shutdown that does not
+ * wait for clients.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -88,7 +88,7 @@ static void request(struct client *c, const char *method, const char *path, cons
 	send_text(c, text);
 }
 
-/* Reads until the text comes. False: the connection ended before. */
+/* Reads until the text arrives. False: the connection ended first. */
 static bool read_until(struct client *c, const char *text)
 {
 	struct deadline end = deadline_in_ms(PATIENCE_MS);
@@ -123,7 +123,7 @@ static unsigned threads_now(void)
 	return n;
 }
 
-/* Nothing tells that a thread has ended: looks every millisecond. */
+/* The end of a thread has no event: polls every millisecond. */
 static void until_threads(unsigned n)
 {
 	struct timespec moment = { .tv_nsec = 1000000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is read from quantities, selectors and options. */
+/* Parsing of quantities, selectors and options. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -138,7 +138,8 @@ START_TEST(selectors_select)
 		struct selectors s AUTO(selectors_clear) = { 0 };
 		struct err err = ERR_INIT;
 
-		ck_assert_msg(selectors_parse(rows[i].labels, rows[i].fields, &s, &err) == 0,
+		ck_assert_msg(selectors_parse(RES(VOLUMES), rows[i].labels, rows[i].fields, &s,
+		                              &err) == 0,
 		              "%s / %s: %s", rows[i].labels, rows[i].fields, err.msg);
 		ck_assert_msg(selectors_match(&s, &v) == rows[i].match, "%s / %s", rows[i].labels,
 		              rows[i].fields);
@@ -190,7 +191,8 @@ START_TEST(selectors_that_are_not_understood_are_refused)
 		struct selectors s = { 0 };
 		struct err err = ERR_INIT;
 
-		ck_assert_msg(selectors_parse(rows[i].labels, rows[i].fields, &s, &err) == -1,
+		ck_assert_msg(selectors_parse(RES(VOLUMES), rows[i].labels, rows[i].fields, &s,
+		                              &err) == -1,
 		              "%s / %s", rows[i].labels, rows[i].fields);
 	}
 }

@@ -13,6 +13,8 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/spawn.h"
+#include "dpf/dpu_node.h"
+#include "kube/kube.h"
 #include "test/lib/skip.h"
 #include "test/lib/suite.h"
 #include "test/sim/fabric/loopdev.h"
@@ -114,6 +116,53 @@ START_TEST(it_writes_its_files_and_ends_on_sigterm)
 }
 END_TEST
 
+/* Is the phase of the DPU "Ready"? */
+static bool is_ready(struct kube *kube, const char *dpu)
+{
+	struct json *object AUTO(json_free) = NULL;
+	struct err ignored = ERR_INIT;
+
+	return kube_get(kube, &dpu_kind, "ns", dpu, wait_limit(), &object, &ignored) == 0 &&
+	       str_eq(json_str(object, "status.phase"), "Ready");
+}
+
+/* A driver cannot list a DPU that exists only in snap-sim's store. */
+START_TEST(dpus_of_another_api_server_are_followed_and_none_is_made)
+{
+	static const char dpu[] = "{\"apiVersion\":\"provisioning.dpu.nvidia.com/v1alpha1\","
+				  "\"kind\":\"DPU\",\"metadata\":{\"name\":\"mine\","
+				  "\"namespace\":\"ns\"},\"spec\":{\"dpuNodeName\":\"n1\"}}";
+	char *seed AUTO(free) = in("seed.json"), *kubeconfig AUTO(free) = in("kubeconfig");
+	char *seed_option AUTO(free) = xasprintf("--seed-file=%s", seed);
+	char *option AUTO(free) = xasprintf("--kubeconfig=%s", kubeconfig);
+	const char *const server[] = { "--no-fabric", "--no-dpf", "--namespace=ns", seed_option,
+		                       NULL };
+	const char *const dpf[] = { program(),   "--no-fabric", "--namespace=ns",
+		                    "--node=n1", option,        NULL };
+	const struct kube_options options = { .kubeconfig = kubeconfig, .user_agent = "test" };
+	struct json *made AUTO(json_free) = NULL;
+	struct kube *kube = NULL;
+	struct err err = ERR_INIT;
+	pid_t pid, follower = 0;
+
+	ck_assert_int_eq(file_replace(seed, dpu, strlen(dpu), 0600, &err), 0);
+	pid = start(server);
+	ck_assert_msg(!kube_new(&options, &kube, &err), "%s", err.msg);
+	ck_assert_int_eq(posix_spawn(&follower, program(), NULL, NULL,
+	                             (char *const *)(uintptr_t)dpf, environ),
+	                 0);
+	WAIT_UNTIL(is_ready(kube, "mine"));
+	ck_assert(is_ready(kube, "mine"));
+	ck_assert_int_eq(
+		kube_get(kube, &dpu_kind, "ns", "n1-0000-26-00", wait_limit(), &made, &err),
+		KUBE_ABSENT);
+	kube_free(kube);
+	ck_assert_int_eq(end(follower, SIGTERM), 0);
+	ck_assert_int_eq(end(pid, SIGTERM), 0);
+	unlink(seed);
+}
+END_TEST
+
 START_TEST(seed_files_make_objects)
 {
 	char *file AUTO(free) = in("seed.json");
@@ -123,8 +172,8 @@ START_TEST(seed_files_make_objects)
 		int exit;
 		const char *says;
 	} rows[] = {
-		{ "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\"}}", 1,
-		  "no such kind: apiVersion v1, kind Pod" },
+		{ "{\"apiVersion\":\"v1\",\"kind\":\"Lamp\",\"metadata\":{\"name\":\"p\"}}", 1,
+		  "no such kind: apiVersion v1, kind Lamp" },
 		{ "[{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"A\"}}]", 1,
 		  "Node A: " },
 		{ "{", 1, "seed.json" },
@@ -166,7 +215,7 @@ static pid_t daemon_of(const char *state)
 	return (pid_t)pid;
 }
 
-/* Nobody has waited for it yet. */
+/* A zombie: its parent has not waited for it yet. */
 static bool daemon_is_dead(pid_t pid)
 {
 	char *path AUTO(free) = xasprintf("/proc/%d/cmdline", (int)pid);
@@ -252,5 +301,6 @@ static void remove_base(void)
 }
 
 SUITE_AROUND("sim program", 60, make_base, remove_base, help_and_mistakes_are_for_people,
-             it_writes_its_files_and_ends_on_sigterm, seed_files_make_objects,
+             it_writes_its_files_and_ends_on_sigterm,
+             dpus_of_another_api_server_are_followed_and_none_is_made, seed_files_make_objects,
              the_next_start_cleans_up_after_a_kill);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * snap-share and mount.snapsim, which stand for virtio-fs devices and for mount(2) of their tags:
- * a test of test/lib/share. Runs in a mount namespace of its own.
+ * snap-share and mount.snapsim, which replace virtio-fs devices and mount(2) of their tags: a test
+ * of test/lib/share. Runs in a private mount namespace.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +72,7 @@ DEFINE_AUTO_VALUE(struct share_world, world_clear);
 
 #define SHARE_WORLD(w) struct share_world w AUTO(world_clear) = { 0 }
 
-/* Runs a shell command; returns its status and what it printed. */
+/* Runs a shell command; returns its status and output. */
 static int shell(struct str *output, const char *fmt, ...) PRINTF_(2, 3);
 static int shell(struct str *output, const char *fmt, ...)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The directory of --state: what the next start removes, and which directories are refused. */
+/* The directory of --state: files that the next start removes, and directories that are refused. */
 #include <string.h>
 #include <sys/mount.h>
 #include <unistd.h>

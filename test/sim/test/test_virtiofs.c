@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folders as virtio-fs devices: the function and its tag in the tree, the mount behind the tag on
- * each node, what the host writes, what happens to the daemon, faults.
+ * Folders as virtio-fs devices: the function and its tag in the tree, the mount of the tag on each
+ * node, the host's writes, the daemon's states, faults.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -61,7 +61,7 @@ static void detach(struct sim_world *w, const char *name)
 	world_wait(w, object, NULL, NULL);
 }
 
-/* Where the tag is mounted on the node; malloc'ed. */
+/* The mount point of the tag on the node; malloc'ed. */
 static char *mounted_at(const char *node, const char *tag)
 {
 	return xasprintf("%s/%s/tags/%s", state, node, tag);
@@ -249,8 +249,10 @@ START_TEST(of_two_devices_with_one_tag_the_second_gets_no_driver)
 	ck_assert(there(FN1 "/driver") && there(FN1 "/virtio1"));
 	ck_assert(!there(FN1 "/virtio1/driver") && !there("sys/fs/virtiofs/1"));
 	read_file(mount, "x", "of a");
-	/* The second gets the tag, free now, when the driver is asked again or it is bound anew. */
+	/* The second gets the tag when the driver is bound to it after the tag has become free. */
 	say("sys/bus/virtio/drivers/virtiofs/bind", "virtio1");
+	until_obeyed(FN1);
+	ck_assert(!there(FN1 "/virtio1/driver"));
 	detach(&w, "one-a");
 	ck_assert(!path_exists(mount));
 	ck_assert(!there(FN1 "/virtio1/driver"));
@@ -298,7 +300,7 @@ START_TEST(its_daemon_dies_hangs_and_comes_back)
 	do_share(&w, "restart", 200);
 	read_file(mount, "x", "before");
 	do_share(&w, "dance", 400);
-	/* Whatever the daemon does, the function can be detached. */
+	/* The function can be detached in every state of the daemon. */
 	do_share(&w, "stop", 200);
 	detach(&w, "one-v");
 	ck_assert(!path_exists(mount));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watches: where they start, what they show, how they end. */
+/* Watches: their start, their events, their end. */
 #include <poll.h>
 #include <string.h>
 
@@ -252,7 +252,8 @@ END_TEST
 START_TEST(faults_change_single_events)
 {
 	static const struct {
-		const char *event, *want; /* what is seen of a, which goes, and of b, which comes */
+		/* the events about a, which is deleted, and b, which is created */
+		const char *event, *want;
 	} rows[] = {
 		{ "late\",\"ms\":50,\"text\":\"", "DELETED a, ADDED b" },
 		{ "dropped", "ADDED b" },

@@ -17,8 +17,8 @@ static bool all_digits(const char *s, size_t n)
 }
 
 /*
- * Appends `prefix` and the c and n parts behind it without their numbers. False: it does not start
- * so.
+ * Appends `prefix` and the parts c and n after it without their numbers. False: the text does not
+ * start with them.
  */
 static bool numbered(const char *s, size_t n, const char *prefix, struct str *ret)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work beside its caller: it ends, it outlives the caller, it hangs. */
+/* Detached operations: one ends, one outlives the caller, one hangs. */
 #include <semaphore.h>
 #include <stdatomic.h>
 
@@ -82,7 +82,7 @@ START_TEST(work_is_joined_later_and_frees_its_box_once)
 		ck_assert(detached_wait(d, soon()) && detached_ended(d));
 	ck_assert(detached_seconds(d) == 0);
 	ck_assert_int_eq(b.out, 2);
-	/* The thread has no reference left: the box goes with the caller's. */
+	/* The thread has no reference left: the box is freed with the caller's. */
 	ck_assert_ptr_eq(detached_get(d), d);
 	detached_put(d);
 	ck_assert_int_eq(atomic_load(&freed), 0);
@@ -170,7 +170,7 @@ START_TEST(work_that_hangs_costs_one_thread_and_its_caller_goes)
 	ck_assert_int_eq(detached_slot_run(s, hang, &b, sizeof(b), now(), &err), DETACHED_RUNS);
 	while (sem_wait(&begun))
 		;
-	/* What comes behind it does not begin, and nothing is written to a box that was left. */
+	/* The next operation does not begin, and nothing is written to an abandoned box. */
 	ck_assert_int_eq(detached_slot_run(s, add_one, &b, sizeof(b), deadline_in_ms(10), &err),
 	                 DETACHED_RUNS);
 	ck_assert(!detached_slot_wait(s, now()));

@@ -39,6 +39,40 @@ START_TEST(a_shortage_says_what_to_do)
 }
 END_TEST
 
+START_TEST(an_errno_means_what_its_system_call_says)
+{
+	static const struct {
+		enum err_call call;
+		int sys;
+		enum err_code code;
+		const char *text, *not ;
+	} rows[] = {
+		{ ERR_CALL_INOTIFY, EMFILE, ERR_UNAVAILABLE, "fs.inotify.max_user_instances",
+		  "(the" },
+		{ ERR_CALL_INOTIFY, ENOSPC, ERR_UNAVAILABLE, "max_user_watches", "No space" },
+		{ ERR_CALL_TASK, EAGAIN, ERR_UNAVAILABLE, "pids.max", "Resource temporarily" },
+		{ ERR_CALL_MOUNT, ENOSPC, ERR_EXHAUSTED, "fs.mount-max", "No space" },
+		{ ERR_CALL_MOUNT, EEXIST, ERR_UNAVAILABLE, "is a copy", "File exists" },
+		{ ERR_CALL_MOUNT, ENOENT, ERR_UNAVAILABLE, "is missing", "No such" },
+		{ ERR_CALL_MOUNT, EBUSY, ERR_UNAVAILABLE, "busy", "next" },
+		{ ERR_CALL_LOCK, ENOLCK, ERR_UNAVAILABLE, "no memory", "No locks" },
+		/* Any other errno has its usual meaning. */
+		{ ERR_CALL_INOTIFY, ENOENT, ERR_NOT_FOUND, ": No such file", "next" },
+		{ ERR_CALL_TASK, ENOMEM, ERR_UNAVAILABLE, "memory limit", "pids" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct err err = ERR_INIT;
+
+		err_sys_of(&err, rows[i].call, rows[i].sys, "do x");
+		ck_assert_int_eq(err.code, rows[i].code);
+		ck_assert_int_eq(err.sys, rows[i].sys);
+		ck_assert_msg(strstr(err.msg, rows[i].text) && !strstr(err.msg, rows[i].not ), "%s",
+		              err.msg);
+	}
+}
+END_TEST
+
 START_TEST(wrapping_puts_words_in_front_and_keeps_the_code)
 {
 	struct err err = ERR_INIT;
@@ -66,7 +100,7 @@ START_TEST(a_text_that_is_too_long_keeps_its_outer_words)
 }
 END_TEST
 
-/* Each character is cut behind each of its bytes once. */
+/* Each character is cut once after each of its bytes. */
 START_TEST(a_text_that_is_too_long_ends_with_a_whole_character)
 {
 	static const char *const characters[] = { "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80" };
@@ -89,7 +123,7 @@ START_TEST(a_text_that_is_too_long_ends_with_a_whole_character)
 }
 END_TEST
 
-/* The length stays: nothing is lost of a text that ends with a character of several bytes. */
+/* The length is unchanged: a text that ends with a multi-byte character loses nothing. */
 START_TEST(a_whole_character_at_the_end_stays)
 {
 	static const char *const rows[] = { "caf\xc3\xa9", "5 \xe2\x82\xac", "\xf0\x9f\x98\x80",
@@ -145,7 +179,7 @@ START_TEST(errnos_map_to_codes)
 END_TEST
 
 SUITE("err", an_errno_gives_code_and_description, a_shortage_says_what_to_do,
-      wrapping_puts_words_in_front_and_keeps_the_code,
+      an_errno_means_what_its_system_call_says, wrapping_puts_words_in_front_and_keeps_the_code,
       a_text_that_is_too_long_keeps_its_outer_words,
       a_text_that_is_too_long_ends_with_a_whole_character, a_whole_character_at_the_end_stays,
       a_handled_error_can_be_set_again, every_code_has_grpcs_name, errnos_map_to_codes);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small files and directories. */
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/file.h"
 #include "common/mem.h"
@@ -104,6 +107,35 @@ START_TEST(directories_are_made_with_their_parents)
 }
 END_TEST
 
+START_TEST(a_path_is_spelled_as_the_mount_table_does)
+{
+	static const struct {
+		const char *path, *want;
+	} rows[] = {
+		{ "", "" },
+		{ "/", "" },
+		{ "//dir//", "/dir" },
+		{ "/link", "/dir" },
+		{ "/link/x", "/dir/x" },
+		{ "/dir/./x/", "/dir/x" },
+		{ "/none//x/", "/none/x" },
+	};
+
+	memcpy(dir, "/tmp/test-file-XXXXXX", sizeof(dir));
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	ck_assert(!mkdir(in("dir"), 0755) && !mkdir(in("dir/x"), 0755) &&
+	          !symlink("dir", in("link")));
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *path AUTO(free) = xasprintf("%s%s", dir, rows[i].path);
+		char *want AUTO(free) = xasprintf("%s%s", dir, rows[i].want);
+		char *is AUTO(free) = path_canonical(path);
+
+		ck_assert_str_eq(is, want);
+	}
+	ck_assert(!unlink(in("link")) && !rmdir(in("dir/x")) && !rmdir(in("dir")) && !rmdir(dir));
+}
+END_TEST
+
 START_TEST(a_link_gives_its_last_component)
 {
 	struct err err = ERR_INIT;
@@ -123,4 +155,4 @@ END_TEST
 
 SUITE("file", a_replaced_file_reads_back_and_leaves_no_temporary, a_file_is_written_in_its_place,
       errors_name_the_path, an_attribute_loses_its_newline, directories_are_made_with_their_parents,
-      a_link_gives_its_last_component);
+      a_path_is_spelled_as_the_mount_table_does, a_link_gives_its_last_component);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table gives what was added and not removed, whatever the hashes are. */
+/* The table finds all items that were added and not removed, for any hashes. */
 #include "common/hash_table.h"
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@ static struct thing {
 	unsigned seen;
 } things[THINGS];
 
-/* Four things of each hash, and hashes of which many begin alike. */
+/* Four items per hash, and hashes with many equal low bits. */
 static uint64_t hash_of(size_t i)
 {
 	return i / 4 * 16;
@@ -44,7 +44,7 @@ static void each_is_seen_once(const struct hash_table *t)
 	}
 }
 
-/* Mostly added for a while, then mostly removed: it grows and shrinks on the way. */
+/* Mostly additions for some time, then mostly removals: it grows and shrinks. */
 START_TEST(what_was_added_and_not_removed_is_found)
 {
 	struct hash_table t = { .n = 0 };
@@ -81,7 +81,7 @@ START_TEST(of_one_hash_the_newest_comes_first)
 
 	for (size_t i = 0; i < THINGS; i++)
 		hash_table_add(&t, &things[i].link, i % 2);
-	for (size_t i = THINGS; i > 20; i--) /* chains are joined on the way */
+	for (size_t i = THINGS; i > 20; i--) /* chains are merged on the way */
 		hash_table_remove(&t, &things[i - 1].link);
 	l = hash_table_first(&t, 1);
 	for (size_t i = 20; i > 0; i -= 2, l = hash_table_next(l))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON: what is refused, exact integers, paths, builders, merge patch. */
+/* JSON: refusals, exact integers, paths, builders, merge patch. */
 #include <string.h>
 
 #include "common/json.h"
@@ -100,7 +100,7 @@ START_TEST(a_name_that_is_cleaned_is_another_name)
 }
 END_TEST
 
-/* So many lists in each other, beside members that are needed. */
+/* This many nested lists, next to members that are needed. */
 static struct json *parsed_deep(int depth)
 {
 	struct str text AUTO(str_clear) = STR_INIT(100000);
@@ -227,7 +227,7 @@ START_TEST(integers_are_written_digit_by_digit)
 }
 END_TEST
 
-/* Names of files may be any bytes; what reads the print must be able to parse it. */
+/* Names of files may be any bytes; readers of the output must be able to parse it. */
 START_TEST(what_is_shown_is_utf8_whatever_the_texts_are)
 {
 	static const struct {

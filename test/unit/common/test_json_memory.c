@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of JSON trees: how little a text takes, and that all of it goes back. */
+/* The memory of JSON trees: how little a text needs, and that all of it is freed. */
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +13,13 @@
 #define WARM 10
 #define TIMES 20
 
-/* Bytes that malloc has given out; 0 with a sanitizer, which finds by itself what is lost. */
+/* Bytes allocated from malloc; 0 with a sanitizer, which detects leaks itself. */
 static size_t in_use(void)
 {
 	return mallinfo2().uordblks;
 }
 
-/* malloc and libc keep something of the first times. */
+/* malloc and libc keep some memory from the first calls. */
 static void leaves_nothing(void (*fn)(size_t row), size_t row)
 {
 	size_t before;
@@ -56,7 +56,7 @@ static void take_and_give(size_t text_bytes)
 		pieces[i] = json_memory_take(sizes[i]);
 		ck_assert_uint_eq((uintptr_t)pieces[i] % _Alignof(double), 0);
 		memset(pieces[i], (int)i & 0xff, sizes[i]);
-		if (i % 10 == 9) /* also while the text is read */
+		if (i % 10 == 9) /* even while the text is parsed */
 			json_memory_give(TAKE(pieces[i]));
 	}
 	json_memory_end(&m);
@@ -99,7 +99,7 @@ static struct json *parsed(const char *text)
 	return j;
 }
 
-/* What is parsed, copied and built by hand stands in one tree, and goes piece by piece. */
+/* Parsed, copied and hand-built values in one tree, freed piece by piece. */
 static void change_a_tree(size_t row)
 {
 	struct json *j AUTO(json_free) =
@@ -142,7 +142,7 @@ START_TEST(what_is_no_json_leaves_nothing)
 }
 END_TEST
 
-/* malloc() would have 50 of them, and take them back one by one. */
+/* malloc() would allocate 50 of them, and free them one by one. */
 START_TEST(pieces_of_one_text_are_one_piece_for_malloc)
 {
 	struct json_text_memory m;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hash against the values of its specification. */
+/* The hash, compared with the values of its specification. */
 #include "common/keyed_hash.h"
 
 #include "common/cleanup.h"
 #include "test/lib/suite.h"
 
-/* The key is 00 01 ... 0f, the input 00 01 ... of so many bytes. */
+/* The key is 00 01 ... 0f, the input is 00 01 ... of n bytes. */
 START_TEST(it_is_siphash)
 {
 	static const struct {

@@ -65,10 +65,13 @@ START_TEST(threads_exclude_each_other)
 }
 END_TEST
 
-/* More than there are buckets, so that holds share one; released from its front, middle and end. */
+/*
+ * More than the number of buckets, so that holds share one; released from its front, middle and
+ * end.
+ */
 START_TEST(thousands_of_holds_are_kept_apart)
 {
-	enum { N = 5000, STEP = 1777 }; /* without a common divisor: each is met once */
+	enum { N = 5000, STEP = 1777 }; /* without a common divisor: each is visited once */
 	static struct keylock_hold *held[N];
 	struct keylock *k = keylock_new();
 	struct keylock_hold *second;

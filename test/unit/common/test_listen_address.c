@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which addresses are understood, and what is said of the others. */
+/* Which addresses are accepted, and the errors for the others. */
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -10,7 +10,8 @@
 #include "test/lib/suite.h"
 
 static const struct {
-	const char *text, *wrong, *bound; /* wrong NULL: understood; bound: as it is shown then */
+	/* wrong NULL: accepted; bound: as printed after the bind */
+	const char *text, *wrong, *bound;
 } rows[] = {
 	{ "127.0.0.1:0", NULL, "127.0.0.1:" },
 	{ "localhost:0", NULL, "127.0.0.1:" },
@@ -23,11 +24,11 @@ static const struct {
 	{ ":", "has no port between 0 and 65535", NULL },
 	{ ":70000", "has no port between 0 and 65535", NULL },
 	{ ":+80", "has no port between 0 and 65535", NULL },
-	{ "metrics.example:9810", "names no address (a number, not a name)", NULL },
-	{ "::1:9810", "names no address", NULL },
-	{ "[127.0.0.1]:9810", "names no address", NULL },
-	{ "[]:9810", "names no address", NULL },
-	{ "http://127.0.0.1:9810", "names no address", NULL },
+	{ "metrics.example:9810", "has no numeric address", NULL },
+	{ "::1:9810", "has no numeric address", NULL },
+	{ "[127.0.0.1]:9810", "has no numeric address", NULL },
+	{ "[]:9810", "has no numeric address", NULL },
+	{ "http://127.0.0.1:9810", "has no numeric address", NULL },
 	{ "unix:run/x.sock", "is not the whole path of a socket", NULL },
 	{ "unix:/run/", "is not the whole path of a socket", NULL },
 	{ "unix:/run/0123456789012345678901234567890123456789012345678901234567890123456789"

@@ -66,7 +66,7 @@ START_TEST(a_json_line_is_json_whatever_the_bytes)
 }
 END_TEST
 
-/* What the driver writes for a message and a value of so many bytes; the caller frees. */
+/* The driver's output for a message and a value of these lengths; the caller frees it. */
 static char *written(bool as_json, size_t n_msg, size_t n_value, char fill)
 {
 	char *msg AUTO(free) = xcalloc(1, n_msg + 1), *value AUTO(free) = xcalloc(1, n_value + 1);
@@ -88,7 +88,7 @@ static char *written(bool as_json, size_t n_msg, size_t n_value, char fill)
 	return got;
 }
 
-/* A reader must not take two lines for one. */
+/* A reader must not see two lines as one. */
 START_TEST(a_line_that_is_too_long_still_ends)
 {
 	for (int as_json = 0; as_json < 2; as_json++)
@@ -104,7 +104,7 @@ START_TEST(a_line_that_is_too_long_still_ends)
 }
 END_TEST
 
-/* Is it JSON, and does it have the long value? */
+/* Is it JSON, and does it contain the long value? */
 static bool json_has_value(const char *line)
 {
 	struct json *j AUTO(json_free) = NULL;
@@ -180,6 +180,9 @@ START_TEST(the_verbosity_can_be_raised_and_goes_back_to_what_was_asked_for)
 		ck_assert_int_eq(log_more(), steps[i]);
 		ck_assert_int_eq(log_verbosity(), steps[i]);
 	}
+	ck_assert_int_eq(log_set(7), 5);
+	ck_assert_int_eq(log_verbosity(), 7);
+	ck_assert_int_eq(log_verbosity_set(), 0);
 	ck_assert_int_eq(log_as_set(), 0);
 	log_setup(9, false);
 	ck_assert_int_eq(log_more(), 9);
@@ -212,7 +215,7 @@ START_TEST(what_repeats_is_said_once_in_a_while)
 }
 END_TEST
 
-/* What the driver writes after it could not write two lines. */
+/* The driver's output after it could not write two lines. */
 START_TEST(a_line_says_how_many_were_dropped)
 {
 	static const char *const expected[] = {

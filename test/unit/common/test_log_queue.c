@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log lines and a stderr that takes none: a full pipe, a closed one, a full disk. Each test is a
- * process of its own, whose stderr is a pipe. A caller that waits for stderr never returns here,
- * and Check ends the test.
+ * Log lines and a stderr that accepts none: a full pipe, a closed one, a full disk. Each test is a
+ * separate process, whose stderr is a pipe. A caller that waits for stderr never returns here, and
+ * Check ends the test.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +63,7 @@ static void start(void)
 	ck_assert_msg(!log_queue_start(notice, &err), "%s", err.msg);
 }
 
-/* Until not one byte more fits; blocking again afterwards, as a container's stderr is. */
+/* Fills it completely; blocking again afterwards, like a container's stderr. */
 static void fill_pipe(void)
 {
 	int flags = fcntl(STDERR_FILENO, F_GETFL);
@@ -77,7 +77,7 @@ static void fill_pipe(void)
 	ck_assert_int_eq(fcntl(STDERR_FILENO, F_SETFL, flags), 0);
 }
 
-/* The next line of stderr; what filled the pipe is skipped. */
+/* The next line of stderr; the bytes that filled the pipe are skipped. */
 static const char *next_line(char line[256])
 {
 	size_t n = 0;
@@ -105,7 +105,7 @@ static int64_t dropped(void)
 	return metric_value(METRIC_LOG_DROPPED, NULL);
 }
 
-/* Reads lines that begin with their number, `from` and the next ones. Returns the first other. */
+/* Reads lines that begin with consecutive numbers from `from`. Returns the first other line. */
 static int read_numbered(int from, char line[256])
 {
 	char number[16];
@@ -150,7 +150,7 @@ START_TEST(no_caller_waits_for_a_full_stderr_and_what_is_missing_is_said_once_in
 }
 END_TEST
 
-/* A reader that is too slow: room for a line comes and goes. */
+/* A slow reader: the queue alternates between full and not full. */
 START_TEST(a_slow_reader_reads_few_notices)
 {
 	char line[256];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counting, and what /metrics and docs/metrics.md say of it. Each test is a process of its own. */
+/* Counting, and its output in /metrics and docs/reference/metrics.md. Each test is a separate process. */
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -46,6 +46,25 @@ START_TEST(a_counter_is_printed_with_its_labels)
 }
 END_TEST
 
+START_TEST(a_controller_has_no_node)
+{
+	metric_set(METRIC_BUILD_INFO, 1, LABELS("1.0", "controller", ""));
+	expect("\nsnap_csi_build_info{version=\"1.0\",mode=\"controller\",node=\"\"} 1\n");
+}
+END_TEST
+
+START_TEST(a_node_may_have_a_name_of_any_length)
+{
+	char name[254];
+
+	memset(name, 'n', sizeof(name));
+	name[sizeof(name) - 1] = '\0';
+	metric_set(METRIC_BUILD_INFO, 1, LABELS("1.0", "node", name));
+	expect("nnnnnnnn\"} 1\n");
+	expect_not("node=\"other\"");
+}
+END_TEST
+
 START_TEST(buckets_add_up_and_the_sum_is_in_seconds)
 {
 	static const int64_t ns[] = { 900000, 2000000, 5000000, INT64_C(1500000000),
@@ -79,10 +98,10 @@ START_TEST(what_lasts_is_counted_while_it_lasts)
 	expect("\nsnap_csi_waits{resource=\"dpuvolumes\",condition=\"Bound\"} 1\n");
 	ck_assert_int_ge(metric_oldest(METRIC_WAITS), 20000000);
 	metric_end(a);
-	/* Younger by the pause: b alone, however slow the machine is. */
+	/* Younger by the pause: only b is open, however slow the machine is. */
 	ck_assert_int_le(metric_oldest(METRIC_WAITS), monotonic_ns() - before_b);
 	metric_end(b);
-	metric_end(0); /* of what has no number */
+	metric_end(0); /* the number of no span */
 	ck_assert_int_eq(metric_oldest(METRIC_WAITS), 0);
 	expect("\nsnap_csi_waits{resource=\"dpuvolumes\",condition=\"Bound\"} 0\n");
 	expect("\nsnap_csi_waits_oldest_seconds{resource=\"dpuvolumes\",condition=\"Bound\"} 0.000000\n");
@@ -129,7 +148,7 @@ START_TEST(what_can_be_known_shows_before_it_happens)
 {
 	expect("\nsnap_csi_connections_opened_total 0\n");
 	expect("\nsnap_csi_api_queue 0\n");
-	/* A gauge that nobody has set is unknown, not 0. */
+	/* A gauge that was never set is unknown, not 0. */
 	expect_not("\nprocess_open_fds 0\n");
 	expect_not("\nsnap_csi_watch_open{");
 }
@@ -224,7 +243,7 @@ START_TEST(volumes_have_their_names_as_labels)
 }
 END_TEST
 
-/* ---- docs/metrics.md ---- */
+/* ---- docs/reference/metrics.md ---- */
 
 static const char *const types[] = { "counter", "gauge", "histogram", "gauge" };
 
@@ -262,11 +281,27 @@ START_TEST(the_document_has_every_metric)
 		str_addf(&table,
 		         "| `%s` | %s | `volume`, `device` | node, with --volume-metrics | %s |\n",
 		         volumes[i].name, types[volumes[i].kind], volumes[i].text);
-	doc_table_check("docs/metrics.md", "metrics", table.ptr);
+	doc_table_check("docs/reference/metrics.md", "metrics", table.ptr);
 }
 END_TEST
 
-SUITE("metric", a_counter_is_printed_with_its_labels, buckets_add_up_and_the_sum_is_in_seconds,
+START_TEST(a_label_of_any_bytes_adds_no_line_and_ends_no_quotes)
+{
+	struct volume_numbers v = { .volume = (char *)"a\nb 1\n\"} 2\\\x7f\xc3\xbc",
+		                    .device = (char *)"nvme\r\n",
+		                    .known[VOLUME_METRIC_READS] = true,
+		                    .values[VOLUME_METRIC_READS] = 5 };
+	struct str text AUTO(str_clear) = STR_INIT(65536);
+
+	metric_print_volumes(&text, &v, 1);
+	ck_assert_msg(strstr(text.ptr, "{volume=\"ab 1\\\"} 2\\\\\",device=\"nvme\"} 5\n") != NULL,
+	              "%s", text.ptr);
+}
+END_TEST
+
+SUITE("metric", a_label_of_any_bytes_adds_no_line_and_ends_no_quotes,
+      a_counter_is_printed_with_its_labels, a_controller_has_no_node,
+      a_node_may_have_a_name_of_any_length, buckets_add_up_and_the_sum_is_in_seconds,
       what_lasts_is_counted_while_it_lasts, more_than_there_is_room_for_does_no_harm,
       words_are_bounded_in_number_and_form, what_can_be_known_shows_before_it_happens,
       a_mode_shows_its_metrics_only, threads_lose_no_count,

@@ -30,7 +30,7 @@ static const struct option_row rows[] = {
 	{ .kind = OPTION_STRING, .name = "old", .ignored = true },
 };
 
-/* "name=value" of each field that differs from its default, or the result of the first failure. */
+/* "name=value" for each field that differs from its default, or the first error. */
 static char *read_line(const char *line)
 {
 	char words[200], *argv[16] = { NULL }, *save = NULL;
@@ -86,9 +86,9 @@ static const struct {
 	{ "--files=x", "--files=x: 1" },
 	{ "--file", "--file: 2" },
 	{ "--all=true", "--all=true: 3" },
-	{ "--timeout 0", "--timeout: from 1 to 86400 seconds" },
-	{ "--timeout=86401", "--timeout: from 1 to 86400 seconds" },
-	{ "--use-color=x", "--use-color: is not a boolean value" },
+	{ "--timeout 0", "--timeout: 0 is not between 1 and 86400 seconds" },
+	{ "--timeout=86401", "--timeout: 86401 is not between 1 and 86400 seconds" },
+	{ "--use-color=x", "--use-color: \"x\" is not true or false" },
 };
 
 START_TEST(every_form_is_read)

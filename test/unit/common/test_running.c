@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of running calls: who is in it, who hangs, what the log says of them. */
+/* The table of running calls: its entries, hung calls, and their log lines. */
 #include <string.h>
 
 #include "common/cleanup.h"
@@ -48,12 +48,12 @@ START_TEST(what_runs_is_listed_until_it_ends)
 	ck_assert_str_eq(seen[0].subject, "");
 	ck_assert_int_gt(seen[0].thread, 0);
 	ck_assert_str_eq(seen[1].subject, "pvc-1");
-	ck_assert_uint_eq(running_list(r, false, seen, 1), 2); /* more than there is room for */
+	ck_assert_uint_eq(running_list(r, false, seen, 1), 2); /* more than fit */
 	ck_assert_uint_eq(running_list(r, true, NULL, 0), 0);
 	running_end(&a);
 	ck_assert_uint_eq(running_list(r, false, seen, 2), 1);
 	running_end(&b);
-	running_end(&b); /* and what is in no table is left alone */
+	running_end(&b); /* an entry that is in no table is not touched */
 	r = running_free(r);
 	ck_assert_ptr_null(r);
 }
@@ -84,7 +84,7 @@ START_TEST(a_call_hangs_when_its_caller_has_gone_and_it_has_not_come_back)
 	expect_said("volume=pvc-1");
 	running_end(&hangs);
 	ck_assert_int_eq(lines, 2);
-	expect_said("has come back");
+	expect_said("has returned");
 	ck_assert_int_eq(metric_value(METRIC_OPERATIONS_HUNG, NULL), 0);
 	running_end(&stays);
 	ck_assert_int_eq(lines, 2);
@@ -115,8 +115,8 @@ START_TEST(the_next_look_is_when_a_call_may_hang)
 END_TEST
 
 /*
- * Makes a call due to be told, and it and its wait older, without a sleep that a busy machine
- * prolongs.
+ * Makes a call due for the log, and makes it and its wait older, without a sleep that a busy
+ * machine prolongs.
  */
 static void let_time_pass(struct running_call *c)
 {
@@ -159,11 +159,11 @@ START_TEST(a_long_call_is_told_again_and_again_with_what_it_waits_for)
 	running_watch(r);
 	ck_assert_int_eq(lines, 2);
 	ck_assert_msg(strstr(logged, "waits_for") == NULL, "%s", logged);
-	log_setup(0, false); /* where calls are not logged, neither is this */
+	log_setup(0, false); /* if calls are not logged, this is not either */
 	let_time_pass(&c);
 	running_watch(r);
 	ck_assert_int_eq(lines, 2);
-	running_waits("something"); /* what is not over when the call ends */
+	running_waits("something"); /* a wait that has not ended when the call ends */
 	running_end(&c);
 	running_end(&left);
 	log_redirect(NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The datagrams that a service manager gets, on sockets of both kinds of address. */
+/* The datagrams that a service manager receives, on sockets with both kinds of address. */
 #include "test/lib/suite.h"
 
 #include <stddef.h>

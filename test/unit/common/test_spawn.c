@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Child processes: what a child gets, what is returned, and that it ends in time. */
+/* Child processes: their environment, the returned status, and their end in time. */
 #include "test/lib/suite.h"
 #include "test/lib/wait.h"
 
@@ -124,7 +124,7 @@ START_TEST(the_deadline_ends_the_whole_group)
 	struct err err = ERR_INIT;
 	long pid = 0;
 
-	/* On a busy machine the shell has not said it in the shortest of these times. */
+	/* On a busy machine the shell prints it only within a longer one of these times. */
 	for (int ms = 300; !pid; ms *= 2) {
 		err_clear(&err);
 		ck_assert_int_eq(sh("sleep 1d & echo $!; sleep 1d", deadline_in_ms(ms), &out, &err),
@@ -232,7 +232,7 @@ START_TEST(a_grandchild_that_keeps_the_pipe_is_not_waited_for)
 
 	ck_assert_int_eq(sh("sleep 1d & echo done $!", wait_limit(), &out, &err), 0);
 	ck_assert_int_eq(sscanf(out.ptr, "done %ld", &pid), 1);
-	ck_assert_int_eq(kill((pid_t)pid, SIGKILL), 0); /* it has run all the time */
+	ck_assert_int_eq(kill((pid_t)pid, SIGKILL), 0); /* it was running all the time */
 }
 END_TEST
 
@@ -334,7 +334,7 @@ START_TEST(a_child_that_outlives_its_end_is_named_and_reaped_later)
 	run_tool("mkfs.ext4 -q %s && mkdir %s && mount %s %s", disk->loop, dir, disk->loop, dir);
 	fs_state_set(FS_STATE_FROZEN, "ext4", disk->loop, dir);
 	script = xasprintf("exec touch %s/f", dir);
-	/* On a loaded machine the time may be over before the child writes. */
+	/* On a loaded machine the deadline may pass before the child writes. */
 	for (int ms = 100; !at && ms < WAIT_LIMIT_MS; ms *= 2) {
 		err_clear(&err);
 		ck_assert_int_eq(sh(script, deadline_in_ms(ms), NULL, &err), -1);

@@ -66,5 +66,32 @@ START_TEST(prefixes_and_suffixes)
 }
 END_TEST
 
+static const struct {
+	const char *a, *b;
+	bool alike;
+} pairs[] = {
+	{ "inspect", "inspect", true },
+	{ "inspct", "inspect", true },
+	{ "inspects", "inspect", true },
+	{ "inspekt", "inspect", true },
+	{ "isnpect", "inspect", true },
+	{ "INSPECT", "inspect", true },
+	{ "log-levle", "log-level", true },
+	{ "", "a", true },
+	{ "inspct", "inspector", false },
+	{ "attach", "detach", false },
+	{ "", "host", false },
+};
+
+START_TEST(a_word_resembles_another_by_one_letter)
+{
+	ck_assert_msg(str_resembles(pairs[_i].a, pairs[_i].b) == pairs[_i].alike, "%s, %s",
+	              pairs[_i].a, pairs[_i].b);
+	ck_assert_msg(str_resembles(pairs[_i].b, pairs[_i].a) == pairs[_i].alike, "%s, %s",
+	              pairs[_i].b, pairs[_i].a);
+}
+END_TEST
+
 SUITE("str", a_string_grows_and_is_taken, what_passes_the_maximum_is_cut_and_said,
-      a_list_owns_sorts_finds_and_joins, prefixes_and_suffixes);
+      a_list_owns_sorts_finds_and_joins, prefixes_and_suffixes,
+      LOOP(a_word_resembles_another_by_one_letter, ARRAY_LEN(pairs)));

@@ -59,6 +59,33 @@ START_TEST(booleans_are_gos)
 }
 END_TEST
 
+START_TEST(times_of_kubernetes_are_read)
+{
+	static const struct {
+		const char *text;
+		time_t want; /* -1: it is not a time */
+	} times[] = {
+		{ "1970-01-01T00:00:00Z", 0 },
+		{ "2026-01-02T03:04:05Z", 1767323045 },
+		{ "2026-01-02T03:04:05.678901Z", 1767323045 },
+		{ "2026-01-02T03:04:05", -1 },
+		{ "2026-01-02T03:04:05+01:00", -1 },
+		{ "2026-01-02T03:04:05Zx", -1 },
+		{ "2026-13-02T03:04:05Z", -1 },
+		{ "x", -1 },
+		{ "", -1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(times); i++) {
+		time_t t = -1;
+
+		ck_assert_msg(rfc3339_read(times[i].text, &t) == (times[i].want != -1) &&
+		                      t == times[i].want,
+		              "%s: %lld", times[i].text, (long long)t);
+	}
+}
+END_TEST
+
 START_TEST(utf8_is_told_from_bytes)
 {
 	static const struct {
@@ -75,7 +102,10 @@ START_TEST(utf8_is_told_from_bytes)
 		ck_assert_msg(utf8_valid(rows[i].bytes, strlen(rows[i].bytes)) == rows[i].valid,
 		              "row %zu", i);
 	ck_assert(!utf8_valid("a\0b", 3));
-	/* ASCII is looked at by words: the same at each place of a word, before and behind one. */
+	/*
+	 * ASCII is checked in words: the result is the same at each position in a word, before and
+	 * after one.
+	 */
 	for (size_t i = 0; i <= ARRAY_LEN(rows); i++) {
 		const char *bytes = i < ARRAY_LEN(rows) ? rows[i].bytes : "";
 		size_t n = i < ARRAY_LEN(rows) ? strlen(bytes) : 1;
@@ -190,6 +220,33 @@ START_TEST(fnv_agrees_with_the_known_vectors)
 }
 END_TEST
 
+START_TEST(control_characters_are_found_unless_they_are_allowed)
+{
+	static const struct {
+		const char *text, *allowed;
+		bool has;
+	} rows[] = {
+		{ "", "", false },
+		{ "pvc-1 \xc3\xbc \xc2\xa0", "", false },
+		{ "\x01", "", true },
+		{ "a\nb", "", true },
+		{ "a\nb", "\t\n", false },
+		{ "a\rb", "\t\n", true },
+		{ "\x1f", "\n", true },
+		{ "\x7f", "", true },
+		{ "\xc2\x80", "\n", true },
+		{ "\xc2\x9f", "", true },
+		{ "\x80\x9f\xc2", "", false },
+		{ "\xff\n", "", true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		ck_assert_msg(has_control(rows[i].text, strlen(rows[i].text), rows[i].allowed) ==
+		                      rows[i].has,
+		              "row %zu", i);
+}
+END_TEST
+
 START_TEST(sizes_read_well)
 {
 	char buf[64];
@@ -200,5 +257,7 @@ START_TEST(sizes_read_well)
 END_TEST
 
 SUITE("text", whole_numbers_are_parsed_or_refused, signed_numbers_keep_their_range,
-      booleans_are_gos, utf8_is_told_from_bytes, what_a_reader_would_not_see_is_spelled_out,
-      kubernetes_names_are_told_from_others, fnv_agrees_with_the_known_vectors, sizes_read_well);
+      booleans_are_gos, times_of_kubernetes_are_read, utf8_is_told_from_bytes,
+      what_a_reader_would_not_see_is_spelled_out, kubernetes_names_are_told_from_others,
+      fnv_agrees_with_the_known_vectors, control_characters_are_found_unless_they_are_allowed,
+      sizes_read_well);

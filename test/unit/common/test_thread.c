@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread that rests keeps what it uses and gives back what it has used. */
+/* A resting thread keeps the stack that it uses and releases the rest. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdbool.h>
@@ -16,8 +16,8 @@
 #include "test/lib/suite.h"
 #include "test/lib/wait.h"
 
-#define STACK (8 * 1024 * 1024) /* ThreadSanitizer takes the half of it */
-#define DEEP (256 * 1024)       /* what the work before the wait touches */
+#define STACK (8 * 1024 * 1024) /* ThreadSanitizer uses half of it */
+#define DEEP (256 * 1024)       /* touched by the work before the wait */
 
 static size_t resident(void *low, size_t n)
 {
@@ -132,7 +132,7 @@ START_TEST(other_threads_keep_theirs)
 }
 END_TEST
 
-/* Of the table in which the kernel finds who waits: PR_FUTEX_HASH, PR_FUTEX_HASH_GET_SLOTS. */
+/* The size of the kernel's table of waiting threads: PR_FUTEX_HASH, PR_FUTEX_HASH_GET_SLOTS. */
 static int slots_for_waits(void)
 {
 	return prctl(78, 2UL, 0UL, 0UL, 0UL);

@@ -69,7 +69,7 @@ START_TEST(a_cancellation_ends_its_own_wait_and_a_wake_up_ends_all)
 	cancel_set(&w[2].cancel);
 	pthread_join(w[2].thread, NULL);
 	ck_assert(!w[2].seen);
-	wake(false); /* the condition is not true: they wait on */
+	wake(false); /* the condition is not true: they continue to wait */
 	ck_assert_uint_eq(count_waiting(), 3);
 	wake(true);
 	for (size_t i = 0; i < ARRAY_LEN(w); i++)

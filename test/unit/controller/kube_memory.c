@@ -166,7 +166,8 @@ int kube_get(struct kube *k, const struct kube_kind *kind, const char *ns, const
 	fake.gets++;
 	if (fake.during_get)
 		fake.during_get();
-	if (strcmp(kind->plural, "nodes") && strcmp(kind->plural, "csinodes"))
+	if (strcmp(kind->plural, "nodes") && strcmp(kind->plural, "csinodes") &&
+	    strcmp(kind->plural, "persistentvolumes"))
 		ck_assert_str_eq(ns, FAKE_NS);
 	if (fake_refused("get", kind, err))
 		return -1;
@@ -199,12 +200,14 @@ int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, st
 			fake_put(kind->plural, TAKE(fake.before_create[i]));
 	o = fake_find(kind->plural, json_str(object, "metadata.name"));
 	fake.creates++;
-	ck_assert_str_eq(ns, FAKE_NS);
+	ck_assert_str_eq(ns, strcmp(kind->plural, "events") ? FAKE_NS : "default");
 	if (fake_refused("create", kind, err))
 		return -1;
 	if (o)
 		return KUBE_EXISTS;
 	o = fake_add(kind->plural, object);
+	if (fake.admission)
+		fake_change_text(kind->plural, o->name, fake.admission);
 	*ret = json_copy(o->tree);
 	if (fake.on_create)
 		fake_change(o, fake.on_create);
@@ -340,7 +343,7 @@ static bool fake_term_holds(const struct json *labels, const char *term)
 	return member && strstr(members, member);
 }
 
-/* The end of the first term: the comma behind it, if that is not in brackets, or the end of all. */
+/* The end of the first term: the comma after it, unless in brackets, or the end of the text. */
 static size_t fake_term_length(const char *text)
 {
 	size_t n = strcspn(text, ",(");
@@ -374,9 +377,14 @@ int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
               struct deadline d, struct err *err)
 {
 	(void)k;
-	fake.lists++;
+	if (str_eq(kind->plural, "dpus"))
+		fake.dpu_lists++;
+	else
+		fake.lists++;
 	ck_assert_str_eq(ns, FAKE_NS);
-	/* As a request does, which one wait of the call at a time may do. */
+	if (str_eq(kind->plural, "dpus") && !fake.dpus)
+		return err_set(err, ERR_PRECONDITION, "dpus are not served");
+	/* Like a request, which only one wait of the call may do at a time. */
 	(void)cancel_on_set(d.cancel, fake_wake, NULL);
 	if (fake.during_list)
 		fake.during_list();
@@ -394,6 +402,36 @@ int kube_list(struct kube *k, const struct kube_kind *kind, const char *ns,
 		rc = fn(arg, o->tree, err);
 		if (rc)
 			return rc < 0 ? -1 : 0;
+	}
+	return 0;
+}
+
+int kube_list_cached(struct kube *k, const struct kube_kind *kind, const char *ns,
+                     const char *label_selector,
+                     int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,
+                     struct deadline d, struct err *err)
+{
+	return kube_list(k, kind, ns, label_selector, fn, arg, d, err);
+}
+
+int kube_list_fields(struct kube *k, const struct kube_kind *kind, const char *ns,
+                     const char *field_selector,
+                     int (*fn)(void *arg, const struct json *item, struct err *err), void *arg,
+                     struct deadline d, struct err *err)
+{
+	(void)k, (void)d;
+	fake.event_lists++;
+	ck_assert_str_eq(ns, FAKE_NS);
+	if (fake_refused("list", kind, err))
+		return -1;
+	for (size_t i = 0; i < fake.n_objects; i++) {
+		struct fake_object *o = &fake.objects[i];
+		char *selector AUTO(free) =
+			xasprintf("involvedObject.uid=%s", json_str(o->tree, "involvedObject.uid"));
+
+		if (!o->gone && str_eq(o->plural, kind->plural) &&
+		    str_eq(selector, field_selector) && fn(arg, o->tree, err))
+			return -1;
 	}
 	return 0;
 }

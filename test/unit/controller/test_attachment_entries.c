@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The chains hold what was added and not removed, and one attachment is found in few steps. */
+/*
+ * The chains hold all entries that were added and not removed, and one attachment is found in few
+ * steps.
+ */
 #include "controller/attachment_entries.h"
 
 #include "test/lib/suite.h"
@@ -75,7 +78,7 @@ START_TEST(whatever_comes_and_goes_the_chains_hold_what_is_there)
 			n--;
 		}
 		there[volume][node][uid] = add;
-		/* One assertion: Check notes each of them outside the process. */
+		/* One assertion: Check records each of them outside the process. */
 		for (unsigned i = 0; i < NODES * UIDS; i++) {
 			bool is_there = there[volume][i / UIDS][i % UIDS];
 
@@ -90,7 +93,7 @@ START_TEST(whatever_comes_and_goes_the_chains_hold_what_is_there)
 }
 END_TEST
 
-/* The longest chain of each kind, and how many entries all chains of the kind have. */
+/* The longest chain of each kind, and the number of entries in all chains of the kind. */
 struct chains {
 	unsigned pair, volume;
 	unsigned pairs, volumes;
@@ -125,12 +128,11 @@ static void ck_short_chains(const struct attachment_entries *s, unsigned entries
 	ck_assert_uint_le(c.volume, 40);
 }
 
-#define SHARED \
-	50 /* volumes that ON nodes have each; all the others, and many more, are on node 0 */
+#define SHARED 50 /* volumes that are each on ON nodes; all others, and many more, are on node 0 */
 #define ON 1000
 #define SINGLE 50000
 
-/* The reading of a volume that all nodes have must not grow with the square of their number. */
+/* The time to read a volume that is on all nodes must not grow with the square of their number. */
 START_TEST(an_attachment_is_found_in_few_steps_beside_volumes_that_all_nodes_have)
 {
 	struct attachment_entries s;

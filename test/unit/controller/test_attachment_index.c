@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index of attachments: what it makes of news and our own writes, when it is used. */
+/* The index of attachments: its reaction to events and our own writes, and when it is used. */
 #include "controller/attachment_index.h"
 
 #include <stdio.h>
@@ -103,7 +103,7 @@ START_TEST(it_is_attached_when_its_status_says_so)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows) * 2; i++) {
-		bool tree = i % 2; /* an escape makes it be read as a tree */
+		bool tree = i % 2; /* an escape forces a tree */
 		struct attachment_refs p AUTO(attachment_refs_clear) = { .n = 0 };
 		char *object AUTO(free) =
 			xasprintf("{\"metadata\":{\"name\":\"n-v\"},\"spec\":{"
@@ -146,7 +146,7 @@ START_TEST(texts_that_need_a_tree_are_read_as_well)
 	attachment_refs_clear(&p);
 	fake.follower.fn(fake.follower.arg, KUBE_FOLLOW_DELETED, object, strlen(object));
 	ck_assert_uint_eq(found(x, "v"), 0);
-	/* What is no JSON at all is ignored. */
+	/* An event that is not valid JSON is ignored. */
 	fake.follower.fn(fake.follower.arg, KUBE_FOLLOW_CHANGED, "{\"metadata\":\\", 13);
 	attachment_index_free(x);
 	fake_reset();
@@ -223,18 +223,18 @@ START_TEST(while_all_are_read_anew_nothing_is_said_and_that_is_waited_for)
 	fake_reset();
 	x = begin();
 	ck_assert(attachment_index_find(x, "v", NULL, ATTACHMENT_ANY_AGE, 1, &p));
-	/* So long without news that a listing would be taken for one that has stopped. */
+	/* Without events for longer than a listing that is considered stalled. */
 	sleep(6);
 	fake_tell(KUBE_FOLLOW_BEGIN, NULL);
 	ck_assert(!attachment_index_find(x, "v", NULL, ATTACHMENT_ANY_AGE, 1, &p));
 	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(30), &err), -1);
 	ck_assert_int_eq(err.code, ERR_DEADLINE);
 	err_clear(&err);
-	/* Nor is the watch blamed that does not bring our own meanwhile. */
+	/* Nor is the watch blamed for not delivering our attachment in between. */
 	ck_assert_uint_eq(attachment_index_await(x, "v", "n", "u", wait_limit()),
 	                  ATTACHMENT_UNSEEN);
 	fake_tell(KUBE_FOLLOW_COMPLETE, NULL);
-	ck_assert_int_eq(attachment_index_ready(x, deadline_in_ms(30), &err), 0);
+	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err), 0);
 	attachment_index_free(x);
 	fake_reset();
 }
@@ -294,7 +294,7 @@ START_TEST(our_own_writes_are_known_at_once_and_late_events_undo_none_of_them)
 	/* Yesterday's object, late. */
 	tell(KUBE_FOLLOW_DELETED, OURS("1"));
 	ck_assert_uint_eq(found(x, "v"), 1);
-	/* Our own event, then its end. */
+	/* Our own event, then its deletion. */
 	tell(KUBE_FOLLOW_CHANGED, OURS("2"));
 	ck_assert_uint_eq(found(x, "v"), 1);
 	tell(KUBE_FOLLOW_DELETED, OURS("2"));
@@ -334,20 +334,20 @@ START_TEST(a_watch_that_keeps_our_own_event_back_is_not_believed_until_it_brings
 	fake_reset();
 	x = begin();
 	attachment_index_made(x, &f);
-	/* Who has less time than that cannot say anything about the watch. */
+	/* A call with less time proves nothing about the watch. */
 	ck_assert_uint_eq(attachment_index_await(x, "v", "n", "1", deadline_in_ms(20)),
 	                  ATTACHMENT_UNSEEN);
 	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err), 0);
 	ck_assert_uint_eq(attachment_index_await(x, "v", "n", "1", wait_limit()),
 	                  ATTACHMENT_UNSEEN);
 	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err), INDEX_UNUSABLE);
-	/* An attachment of others says nothing about ours. */
+	/* Another client's attachment proves nothing about ours. */
 	tell(KUBE_FOLLOW_CHANGED, OURS("9"));
 	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err), INDEX_UNUSABLE);
-	/* It comes when nobody waits any more: the watch works again. */
+	/* It arrives after the wait has ended: the watch works again. */
 	tell(KUBE_FOLLOW_CHANGED, OURS("1"));
 	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err), 0);
-	ck_assert_uint_ne(attachment_index_await(x, "v", "n", "1", deadline_in_ms(20)),
+	ck_assert_uint_ne(attachment_index_await(x, "v", "n", "1", wait_limit()),
 	                  ATTACHMENT_UNSEEN);
 	attachment_index_free(x);
 	fake_reset();
@@ -356,7 +356,7 @@ END_TEST
 
 enum meanwhile { OTHERS_COME, ANSWERS_COME };
 
-/* A watch that brings ours so many seconds late. */
+/* A watch that delivers our attachment this many seconds late. */
 struct lag {
 	int seconds;
 	enum meanwhile meanwhile;
@@ -411,7 +411,7 @@ START_TEST(a_watch_that_lags_is_waited_for_while_others_or_answers_come_but_not_
 	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err),
 	                 l.lag.believed ? 0 : INDEX_UNUSABLE);
 	pthread_join(thread, NULL);
-	/* Late as it is, it has come. */
+	/* It is late, but it has arrived. */
 	ck_assert_int_eq(attachment_index_ready(x, wait_limit(), &err), 0);
 	attachment_index_free(x);
 	fake_reset();

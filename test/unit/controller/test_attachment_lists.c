@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of attachments that calls share: how many there are, and what a call may be told. */
+/* Lists of attachments that calls share: their number, and the answers that a call may get. */
 #include "controller/attachment_lists.h"
 
 #include <pthread.h>
@@ -20,7 +20,7 @@
 
 static struct controller c;
 
-/* A call: how many attachments it has found of its volume, or on its node. */
+/* A call: the number of attachments that it has found of its volume, or on its node. */
 struct caller {
 	pthread_t thread;
 	struct cancel cancel;
@@ -35,11 +35,11 @@ struct caller {
 static enum attachment_listed kind; /* of all calls of a test */
 static atomic_int begun;            /* lists */
 static atomic_int listing, listing_most;
-static unsigned hold; /* the first list goes on when so many calls have come */
+static unsigned hold; /* the first list continues when this many calls have arrived */
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyz-abcdefghijklmnopqrstuvwxyz-abcd"
 
-/* As long as a label's value can be, so that few of them fill an address. */
+/* As long as a label's value can be, so that few of them fill a URL. */
 static void name_of(char ret[64], const char *what, unsigned i)
 {
 	ck_assert_int_eq(snprintf(ret, 64, "%s-%02u-" LETTERS, what, i), 63);
@@ -100,7 +100,7 @@ static void *ask(void *arg)
 	return NULL;
 }
 
-/* A list that takes as long as it takes the other calls to come. */
+/* A list that lasts until the other calls have arrived. */
 static void slowly(void)
 {
 	int now = ++listing;
@@ -113,7 +113,7 @@ static void slowly(void)
 	listing--;
 }
 
-/* The i-th call, which asks for the i-th attachment. */
+/* The i-th call, which looks for the i-th attachment. */
 static void start(struct caller *x, unsigned i, int64_t ms)
 {
 	static const char *const first[] = { "v", "n", "u" };
@@ -133,8 +133,8 @@ static void wait_for_list(int n)
 }
 
 /*
- * All come during the first list, which is that of the first call alone, and each finds its
- * attachment, if there is one.
+ * All arrive during the first list, which serves only the first call, and each finds its
+ * attachment, if it exists.
  */
 static void answer_all(struct caller *calls, unsigned n, int lists)
 {
@@ -212,7 +212,7 @@ START_TEST(who_lists_in_vain_fails_alone)
 		pthread_join(calls[i].thread, NULL);
 		failed += calls[i].rc == -1 && calls[i].err.code == ERR_UNAVAILABLE;
 	}
-	/* Each has tried for itself, since nobody knows why another one was refused. */
+	/* Each has listed for itself, since the reason for another call's refusal is unknown. */
 	ck_assert_uint_eq(failed, 3);
 	ck_assert_int_eq(fake.lists, 3);
 	ck_assert_int_eq(listing_most, 1);
@@ -259,9 +259,10 @@ START_TEST(a_call_leaves_when_its_time_is_over_or_it_is_cancelled)
 	ck_assert_int_eq(first.rc, 0);
 	ck_assert_int_eq(late.err.code, ERR_DEADLINE);
 	ck_assert_int_eq(cancelled.err.code, ERR_CANCELLED);
-	ck_assert_str_eq(late.err.msg,
-	                 "the attachments of namespace dpf are being listed, since they cannot be "
-	                 "watched: the driver's log says why (calls that wait for it: 1); retry");
+	ck_assert_str_eq(
+		late.err.msg,
+		"the attachments of namespace dpf are being listed because they cannot "
+		"be watched: the driver's log has the reason (calls that wait for it: 1); retry");
 	ck_assert_int_eq(fake.lists, 1);
 	teardown();
 }
@@ -282,7 +283,7 @@ START_TEST(those_behind_a_call_that_has_left_are_answered)
 	wait_for_callers(3);
 	start(&in_its_list, 3, 60000);
 	wait_for_callers(4);
-	/* The one whose turn is next leaves, and later one that another one lists for. */
+	/* The call with the next turn leaves, and later one for which another call lists. */
 	cancel_set(&gone.cancel);
 	pthread_join(gone.thread, NULL);
 	may_end = 1;
@@ -311,7 +312,7 @@ static void for_a_moment(void)
 	usleep(300);
 }
 
-/* Many calls, each of which may be given its turn, or its answer, while it leaves. */
+/* Many calls, each of which may get its turn, or its answer, while it leaves. */
 static void *ask_impatiently(void *arg)
 {
 	unsigned *i = arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Selectors for many calls: how many fit, and what the address of the request has of them. */
+/* Selectors for many calls: how many names fit, and their form in the URL. */
 #include "controller/attachment_selector.h"
 
 #include <ctype.h>
@@ -9,7 +9,10 @@
 #include "common/mem.h"
 #include "test/lib/suite.h"
 
-/* What a URL has for it: all but letters, digits, "-", "_" and "." take three bytes there. */
+/*
+ * The length in a URL: every character except letters, digits, "-", "_" and "." takes three bytes
+ * there.
+ */
 static size_t bytes_in_address(const char *text)
 {
 	size_t n = 0;

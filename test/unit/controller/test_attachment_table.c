@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of attachments: what it finds, what it forgets, what it costs. */
+/* The table of attachments: lookups, removals, memory. */
 #include "controller/attachment_table.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static void put(struct attachment_table *t, const char *volume, const char *node
 	attachment_table_put(t, &f, source);
 }
 
-/* "node/name ..." of the places, in the order of their nodes' names. */
+/* "node/name ..." of the attachments, sorted by node name. */
 static void finds(const struct attachment_table *t, const char *volume, const char *except,
                   const char *want)
 {
@@ -100,7 +100,7 @@ START_TEST(a_late_deletion_removes_only_the_object_that_it_is_about)
 	put(t, "v", "n1", "today", ATTACHMENT_WRITTEN);
 	attachment_table_remove(t, "v", "n1", "yesterday");
 	finds(t, "v", NULL, "n1/n1-v");
-	/* Its ADDED may be as late as that. */
+	/* Its ADDED may be this late. */
 	put(t, "v", "n1", "yesterday", ATTACHMENT_CHANGED);
 	attachment_table_remove(t, "v", "n1", "yesterday");
 	finds(t, "v", NULL, "n1/n1-v");
@@ -115,7 +115,7 @@ START_TEST(one_that_has_gone_is_not_written_again)
 {
 	struct attachment_table *t = attachment_table_new();
 
-	/* The answer of a request is read after the event of the object's end. */
+	/* The answer of a request is read after the event of the object's deletion. */
 	attachment_table_remove(t, "v", "n1", "u");
 	put(t, "v", "n1", "u", ATTACHMENT_WRITTEN);
 	finds(t, "v", NULL, "");
@@ -239,7 +239,7 @@ END_TEST
 
 #define MANY 200000
 
-/* Names as long as a cluster's: none of them may be kept for each attachment. */
+/* Names as long as in a cluster: none of them may be stored per attachment. */
 static void of_number(unsigned i, char volume[64], char node[64], char uid[64])
 {
 	snprintf(volume, 64, "pvc-%08x-1234-5678-9abc-def012345678", i);
@@ -263,7 +263,7 @@ START_TEST(two_hundred_thousand_take_52_bytes_each_at_most_and_none_when_they_ha
 	ck_assert(size.attachments == MANY && size.nodes == 5000 && size.names == 0);
 	ck_assert_uint_lt(size.bytes, MANY * 52);
 	ck_assert_uint_eq(attachment_table_count(t, node).ours, MANY / 5000);
-	/* Every other one goes, the others are all found. */
+	/* Every second one is removed, the others are all found. */
 	for (unsigned i = 0; i < MANY; i += 2) {
 		of_number(i, volume, node, uid);
 		attachment_table_remove(t, volume, node, uid);
@@ -281,7 +281,7 @@ START_TEST(two_hundred_thousand_take_52_bytes_each_at_most_and_none_when_they_ha
 	}
 	size = attachment_table_size(t);
 	ck_assert(size.attachments == 0 && size.nodes == 0);
-	/* The table of entries is small again; that of the nodes' numbers stays. */
+	/* The table of entries is small again; the table of node numbers stays. */
 	ck_assert_uint_lt(size.bytes, 1024 * 1024);
 	attachment_table_clear(t);
 	ck_assert_uint_lt(attachment_table_size(t).bytes, 8192);
@@ -289,7 +289,7 @@ START_TEST(two_hundred_thousand_take_52_bytes_each_at_most_and_none_when_they_ha
 }
 END_TEST
 
-/* Its bytes are those of each attachment and what the smallest table has. */
+/* Its size is that of the attachments plus the smallest table. */
 static void ck_compact(const struct attachment_table *t, size_t n, size_t most)
 {
 	struct attachment_size size = attachment_table_size(t);
@@ -350,7 +350,7 @@ START_TEST(names_of_their_own_are_kept_and_forgotten)
 }
 END_TEST
 
-/* `there` is what is known of one volume: NODES_N nodes with UIDS_N attachments each. */
+/* `there` is the state of one volume: NODES_N nodes with UIDS_N attachments each. */
 enum { NODES_N = 5, UIDS_N = 2 };
 
 static void ck_as_list(const struct attachment_table *t, const char *volume,
@@ -372,12 +372,12 @@ static void ck_as_list(const struct attachment_table *t, const char *volume,
 		if (all++ < most && all <= p.n)
 			same = same && str_eq(p.v[all - 1].node, node);
 	}
-	/* One assertion: Check notes each of them outside the process. */
+	/* One assertion: Check records each of them outside the process. */
 	ck_assert_msg(same && p.all == all && p.n == (all < most ? all : most),
 	              "volume %s is not on the nodes that it should be on", volume);
 }
 
-/* Against a list that is searched from its beginning. */
+/* Compared with a list that is searched linearly. */
 START_TEST(whatever_comes_and_goes_it_knows_what_a_list_knows)
 {
 	enum { VOLUMES_N = 40, STEPS = 30000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* uids as numbers: printed as they were read, or not read. */
+/* uids as numbers: either printed exactly as read, or not accepted. */
 #include "controller/attachment_uid.h"
 
 #include "test/lib/suite.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every way in which CreateVolume can fail: what it answers, and what it leaves in the API. The
- * same table stands in docs/error-paths.md; this program fails when the two differ (UPDATE_DOCS=1
+ * Every failure of CreateVolume: its answer, and the objects that it leaves in the API. The same
+ * table is in test/reports/error-paths.md; this program fails if the two differ (UPDATE_DOCS=1
  * writes the file).
  */
 #include <stdio.h>
@@ -35,8 +35,7 @@
 	"{\"status\":{\"phase\":\"Bound\",\"state\":{\"volumeInfo\":{\"capacity\":{\"storage\":" \
 	"\"" size "\"}}}}}"
 #define NO_VENDOR CONDITION("Scheduled", "False", "Pending", "no DPUStorageVendor fits policy gold")
-#define FULL CONDITION("Scheduled", "False", "Failure", "vendor v1 has no capacity left")
-#define BROKEN CONDITION("Bound", "False", "Failure", "the PVC was lost")
+#define FAILURE(text) PENDING(CONDITION("Bound", "False", "Failure", text))
 #define AWAY CONDITION("Ready", "False", "Pending", "backend away")
 #define FORBIDDEN(verb) "dpuvolumes is forbidden: cannot " verb
 
@@ -150,11 +149,32 @@ static void old_ready(void)
 	          "\"storage\":\"1Gi\"}}},\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\","
 	          "\"observedGeneration\":7}]}}");
 }
+#define EVENT(name, type, at, uid, message)                                                        \
+	"{\"metadata\":{\"name\":\"" name "\"},\"involvedObject\":{\"uid\":\"" FAKE_UID uid        \
+	"\"},\"type\":\"" type "\",\"reason\":\"ProvisioningFailed\",\"lastTimestamp\":\"2026-01-" \
+	"01T00:00:" at "Z\",\"message\":\"" message "\"}"
+#define CLAIM_FAILED "Event from PVC ns/p in cluster ns/c1: failed: rpc error: code = "
+#define VENDOR_FULL CLAIM_FAILED "ResourceExhausted desc = no space left on lvstore"
+#define EVENT_FULL "; Event ProvisioningFailed: " VENDOR_FULL
+#define IN_TIME "timeout occurred while waiting for volume creation: DPUVolume dpf/pvc-1 "
+#define IS_FULL "is not bound (phase Pending): Bound=Unknown (Pending)" EVENT_FULL
+#define UNBOUND                                                                               \
+	PENDING("{\"type\":\"Scheduled\",\"status\":\"True\"}," CONDITION("Bound", "Unknown", \
+	                                                                  "Pending", ""))
+/* Puts the newest Warning about the object with that number. */
+static void vendor_refuses(const char *number)
+{
+	char *event AUTO(free) = xasprintf(EVENT("a", "Warning", "02", "%s", VENDOR_FULL), number);
+
+	fake_put("events", event);
+}
+/* The event is number 1, the volume is number 2. */
 static void full(void)
 {
-	on_create(PENDING(FULL));
+	vendor_refuses("0002");
+	on_create(UNBOUND);
 }
-/* By another driver, which has taken over meanwhile. */
+/* By another driver, which has taken over in between. */
 static void full_then_bound(void)
 {
 	full();
@@ -192,13 +212,18 @@ static void full_and_unlistable(void)
 }
 static void full_and_attached(void)
 {
-	full();
+	vendor_refuses("0003");
 	fake_put(A, "{\"metadata\":{\"name\":\"x\"},\"spec\":{\"dpuVolumeName\":\"pvc-1\","
 	            "\"dpuNodeName\":\"n1\"}}");
+	on_create(UNBOUND);
 }
-static void broken(void)
+static void failure(void)
 {
-	on_create(PENDING(BROKEN));
+	on_create(FAILURE("the PVC was lost"));
+}
+static void failure_full(void)
+{
+	on_create(FAILURE("no capacity left"));
 }
 static void too_big(void)
 {
@@ -270,20 +295,22 @@ static void earlier_other_name(void)
 }
 static void earlier_full(void)
 {
-	mine_earlier(PENDING(FULL));
+	vendor_refuses("0002");
+	mine_earlier(UNBOUND);
 }
 static void begun_by_go_full(void)
 {
+	vendor_refuses("0002");
 	mine_earlier("{\"metadata\":{\"annotations\":null,\"labels\":null}}");
-	fake_then(V, "pvc-1", PENDING(FULL));
+	fake_change_text(V, "pvc-1", UNBOUND);
 }
 static void bound_then_full(void)
 {
+	vendor_refuses("0002");
 	mine_earlier(BOUND("1Gi"));
 	fake_change_text(V, "pvc-1", "{\"status\":{\"conditions\":[" AWAY "]}}");
-	fake_then(V, "pvc-1", "{\"status\":{\"conditions\":[" AWAY "," FULL "]}}");
 }
-/* It was handed out, and DPF has taken its phase back since. */
+/* It was returned to a caller, and DPF has reset its phase since. */
 static void once_bound(void)
 {
 	mine_earlier(BOUND("1Gi"));
@@ -291,8 +318,8 @@ static void once_bound(void)
 }
 static void once_bound_then_full(void)
 {
+	vendor_refuses("0002");
 	once_bound();
-	fake_then(V, "pvc-1", "{\"status\":{\"conditions\":[" FULL "]}}");
 }
 static void once_bound_and_quota(void)
 {
@@ -342,6 +369,99 @@ static void kubernetes_bound_loses_size(void)
 	earlier_bound_loses_size();
 	fake_change_text(V, "pvc-1", PV_NAME);
 }
+/* The events are numbers 1 to 3, the volume is number 4. */
+static void vendor_is_full(void)
+{
+	fake_put("events", EVENT("a", "Warning", "02", "0004", VENDOR_FULL));
+	fake_put("events", EVENT("b", "Warning", "01", "0004", CLAIM_FAILED "Internal desc = x"));
+	fake_put("events", EVENT("c", "Normal", "03", "0004", "provisioning"));
+	on_create(UNBOUND);
+}
+static void vendor_was_full(void)
+{
+	fake_put("events", EVENT("a", "Warning", "01", "0004", VENDOR_FULL));
+	fake_put("events", EVENT("b", "Warning", "02", "0004", CLAIM_FAILED "Internal desc = x"));
+	fake_put("events", EVENT("c", "Warning", "03", "0009", VENDOR_FULL));
+	on_create(UNBOUND);
+}
+static void vendor_is_full_and_events_are_forbidden(void)
+{
+	vendor_is_full();
+	fake_refuse("list", "events", ERR_PERMISSION, "no");
+}
+static void vendor_is_full_and_events_are_not_answered(void)
+{
+	vendor_is_full();
+	fake_refuse("list", "events", ERR_UNAVAILABLE, "no");
+}
+static void claim_exceeds_quota(void)
+{
+	on_create(PENDING(
+		CONDITION("Bound", "False", "Error", "claims is forbidden: exceeded quota: q")));
+}
+static void no_dpu(void)
+{
+	on_create(PENDING(CONDITION("Bound", "False", "Error", "no DPU")));
+}
+#define SILVER "\"spec\":{\"dpuStoragePolicyName\":\"silver\"}"
+static void admission_changes_policy(void)
+{
+	fake.admission = "{" SILVER "}";
+}
+static void admission_changes_size(void)
+{
+	fake.admission = "{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"512Mi\"}}}}";
+}
+static void admission_changes_modes(void)
+{
+	fake.admission = "{\"spec\":{\"accessModes\":[\"ReadOnlyMany\"]}}";
+}
+static void admission_changes_volume_mode(void)
+{
+	fake.admission = "{\"spec\":{\"volumeMode\":\"Filesystem\"}}";
+}
+static void admission_changes_parameter(void)
+{
+	fake.admission = "{\"spec\":{\"parameters\":{\"pool\":\"p2\"}}}";
+}
+static void admission_changes_function(void)
+{
+	fake.admission =
+		"{\"metadata\":{\"annotations\":{\"csi.snap.nvidia.com/functionType\":\"pf\"}}}";
+}
+static void admission_changes_policy_and_is_held(void)
+{
+	admission_changes_policy();
+	fake.hold = true;
+}
+static void admission_changes_policy_and_it_is_written(void)
+{
+	admission_changes_policy();
+	fake.never_as_it_was = true;
+}
+static void admission_changes_policy_and_it_is_bound(void)
+{
+	fake.admission = "{" SILVER ",\"status\":{\"phase\":\"Bound\",\"state\":{\"volumeInfo\":{"
+			 "\"capacity\":{\"storage\":\"1Gi\"}}}}}";
+}
+static void admission_changes_policy_and_answer_is_lost(void)
+{
+	admission_changes_policy();
+	fake.lost_creates = 1;
+}
+static void bound_and_answer_is_lost(void)
+{
+	admission_changes_policy_and_it_is_bound();
+	fake.lost_creates = 1;
+}
+/* Like a volume that was returned to a caller and has grown. */
+static void bound_and_grown_and_answer_is_lost(void)
+{
+	fake.admission =
+		"{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"5Gi\"}}},\"status\":{"
+		"\"phase\":\"Bound\",\"state\":{\"volumeInfo\":{\"capacity\":{\"storage\":\"5Gi\"}}}}}";
+	fake.lost_creates = 1;
+}
 static void earlier_and_create_forbidden(void)
 {
 	mine_earlier(PENDING(NO_VENDOR));
@@ -379,22 +499,20 @@ static const char *const left_words[] = {
 	"not known; the same call finds out",
 };
 
-#define ONLY_READ                                                                              \
-	"VolumeCapabilities: a new volume has no filesystem, and one that is only read "       \
-	"(ReadOnlyMany) never gets one; ask for ReadWriteOnce, or let readers claim a volume " \
-	"that has been written before (docs/parameters.md, Volumes for readers)"
+#define ONLY_READ                                                                     \
+	"VolumeCapabilities: a new volume has no filesystem, and a read-only volume " \
+	"(ReadOnlyMany) never gets one; request ReadWriteOnce, or let readers claim a volume that has been written before (docs/reference/parameters.md, Volumes for readers)"
 
 #define SHARE "\"csi.snap.nvidia.com/emulation\":\"virtiofs\""
 #define LIMIT "{\"required_bytes\":1073741824,\"limit_bytes\":2147483648}"
-/* As external-provisioner asks with --extra-create-metadata. */
+/* Like a request of external-provisioner with --extra-create-metadata. */
 #define KUBERNETES(range)                                                               \
 	"{\"capacity_range\":" range ",\"parameters\":{\"csi.storage.k8s.io/pv/name\":" \
 	"\"pvc-1\"}}"
-#define TOO_BIG \
-	"its size is 3221225472, not in the range of required 1073741824 and limit 2147483648"
-#define UNKNOWN_OWNER                                                 \
-	"DPUVolume dpf/pvc-1 was made for this request, but " TOO_BIG \
-	". Whether somebody has got it is not known: delete it if nobody uses it"
+#define TOO_BIG "its size is 3221225472 (requested: at least 1073741824, limit 2147483648)"
+#define UNKNOWN_OWNER                                                    \
+	"DPUVolume dpf/pvc-1 was created for this request, but " TOO_BIG \
+	". Another client may have received it: delete it if it is not in use"
 
 static const struct row {
 	const char *what;
@@ -404,7 +522,7 @@ static const struct row {
 	enum left left;
 	const char *text;
 } rows[] = {
-	/* Refused at the door: the API server hears nothing. */
+	/* Refused by the RPC handler: the API server receives no request. */
 	{ "no name", "{\"name\":null}", empty, ERR_INVALID, NOTHING, "Name: field is required" },
 	{ "no capabilities", "{\"volume_capabilities\":null}", empty, ERR_INVALID, NOTHING,
 	  "VolumeCapabilities: field is required" },
@@ -431,14 +549,14 @@ static const struct row {
 	  "\"mount\":{}}]}",
 	  empty, ERR_INVALID, NOTHING,
 	  "VolumeCapabilities[0].AccessMode: MULTI_NODE_MULTI_WRITER needs a raw block volume "
-	  "(volumeMode: Block): ext4 is no cluster filesystem, writing it while other nodes have "
-	  "it mounted would destroy it" },
+	  "(volumeMode: Block): ext4 is not a cluster filesystem; writing to it while other nodes "
+	  "have it mounted would destroy it" },
 	{ "one node writing what others read",
 	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},"
 	  "\"mount\":{}},{\"access_mode\":{\"mode\":\"MULTI_NODE_READER_ONLY\"},\"mount\":{}}]}",
 	  empty, ERR_INVALID, NOTHING,
-	  "VolumeCapabilities: a filesystem that is written on one node cannot be mounted on "
-	  "others at the same time; ask for one access mode, or for raw block (volumeMode: Block)" },
+	  "VolumeCapabilities: a filesystem that is written on one node cannot be mounted "
+	  "on others at the same time; request one access mode, or raw block (volumeMode: Block)" },
 	{ "a filesystem that nobody could make",
 	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"MULTI_NODE_READER_ONLY\"},"
 	  "\"mount\":{}}]}",
@@ -493,7 +611,9 @@ static const struct row {
 	  "csi.snap.nvidia.com/formatPolicy, csi.snap.nvidia.com/blockSize, "
 	  "csi.snap.nvidia.com/inodeSize, csi.snap.nvidia.com/bytesPerInode, "
 	  "csi.snap.nvidia.com/numberOfInodes, csi.snap.nvidia.com/ext4BigAlloc, "
-	  "csi.snap.nvidia.com/ext4ClusterSize" },
+	  "csi.snap.nvidia.com/ext4ClusterSize, csi.snap.nvidia.com/ioScheduler, "
+	  "csi.snap.nvidia.com/nrRequests, csi.snap.nvidia.com/readAheadKb, "
+	  "csi.snap.nvidia.com/rqAffinity" },
 	{ "an mkfs key that the filesystem has not",
 	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},"
 	  "\"mount\":{\"fs_type\":\"xfs\"}}],\"parameters\":{"
@@ -532,12 +652,25 @@ static const struct row {
 	  "{\"parameters\":{\"csi.snap.nvidia.com/formatPolicy\":\"never\"," SHARE "}}", empty,
 	  ERR_INVALID, NOTHING,
 	  "Parameters: csi.snap.nvidia.com/formatPolicy: has no meaning with virtiofs, which is "
-	  "never formatted; leave it out" },
+	  "never formatted and has no disk; leave it out" },
 	{ "virtio-fs with a key for mkfs",
 	  "{\"parameters\":{\"csi.snap.nvidia.com/inodeSize\":\"512\"," SHARE "}}", empty,
 	  ERR_INVALID, NOTHING,
 	  "Parameters: csi.snap.nvidia.com/inodeSize: has no meaning with virtiofs, which is never "
-	  "formatted; leave it out" },
+	  "formatted and has no disk; leave it out" },
+	{ "virtio-fs with a setting of a disk's queue",
+	  "{\"parameters\":{\"csi.snap.nvidia.com/readAheadKb\":\"512\"," SHARE "}}", empty,
+	  ERR_INVALID, NOTHING,
+	  "Parameters: csi.snap.nvidia.com/readAheadKb: has no meaning with virtiofs, which is never "
+	  "formatted and has no disk; leave it out" },
+	{ "an unknown scheduler", "{\"parameters\":{\"csi.snap.nvidia.com/ioScheduler\":\"cfq\"}}",
+	  empty, ERR_INVALID, NOTHING,
+	  "Parameters: csi.snap.nvidia.com/ioScheduler: unsupported value cfq, supported values "
+	  "are: none, mq-deadline, kyber, bfq" },
+	{ "more requests than any queue has",
+	  "{\"parameters\":{\"csi.snap.nvidia.com/nrRequests\":\"65536\"}}", empty, ERR_INVALID,
+	  NOTHING,
+	  "Parameters: csi.snap.nvidia.com/nrRequests: 65536 is not a number from 4 to 4096" },
 	{ "a negative size", "{\"capacity_range\":{\"required_bytes\":-1}}", empty, ERR_INVALID,
 	  NOTHING, "CapacityRange: required_bytes is negative" },
 	{ "required above limit", "{\"capacity_range\":{\"limit_bytes\":1048576}}", empty,
@@ -580,16 +713,17 @@ static const struct row {
 	{ "may not create", "{}", create_forbidden, ERR_PERMISSION, NOTHING,
 	  "DPUVolume dpf/pvc-1: " FORBIDDEN("create") },
 	{ "may not even read", "{}", nothing_allowed, ERR_UNAVAILABLE, UNKNOWN,
-	  "DPUVolume dpf/pvc-1: " FORBIDDEN("create") " (whether it is left could "
-	                                              "not be learnt: " FORBIDDEN("get") ")" },
+	  "DPUVolume dpf/pvc-1: " FORBIDDEN("create") " (could not determine "
+	                                              "whether it still exists: " FORBIDDEN(
+							      "get") ")" },
 	{ "the token is refused", "{}", token_expired, ERR_UNAUTHENTICATED, NOTHING,
 	  "DPUVolume dpf/pvc-1: the token was refused" },
 	{ "the CRD is not installed", "{}", not_served, ERR_PRECONDITION, NOTHING,
 	  "DPUVolume dpf/pvc-1: API group storage.dpu.nvidia.com/v1alpha1 is not served" },
 	{ "the CRD is not served, but others of its API group are", "{}",
 	  not_served_but_its_group_is, ERR_UNAVAILABLE, PENDING_VOLUME,
-	  "DPUVolume dpf/pvc-1: API group storage.dpu.nvidia.com/v1alpha1 is not served (whether it "
-	  "is left could not be learnt: API group storage.dpu.nvidia.com/v1alpha1 is not served)" },
+	  "DPUVolume dpf/pvc-1: API group storage.dpu.nvidia.com/v1alpha1 is not served (could not "
+	  "determine whether it still exists: API group storage.dpu.nvidia.com/v1alpha1 is not served)" },
 	{ "the CRD or a webhook refuses the object", "{}", invalid_for_crd, ERR_INVALID, NOTHING,
 	  "DPUVolume dpf/pvc-1: spec.parameters: Invalid value" },
 	{ "the namespace's quota is used up", "{}", quota, ERR_EXHAUSTED, NOTHING,
@@ -609,52 +743,82 @@ static const struct row {
 	  earlier_and_create_forbidden, ERR_PERMISSION, NOTHING,
 	  "DPUVolume dpf/pvc-1: " FORBIDDEN("create") },
 
-	/* An object of that name is there. */
-	{ "it was made with another policy", "{}", earlier_other_policy, ERR_EXISTS, ANOTHERS,
-	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: policy is "
-	  "silver, asked for is gold" },
-	{ "it was made with another size", "{}", earlier_other_size, ERR_EXISTS, ANOTHERS,
+	/* Admission changes the object in the driver's POST. */
+	{ "admission changes the policy", "{}", admission_changes_policy, ERR_PRECONDITION, NOTHING,
+	  "DPUVolume dpf/pvc-1 differs from the request: policy: have silver, requested gold; does an admission policy or webhook change DPUVolumes?" },
+	{ "admission changes the size", "{}", admission_changes_size, ERR_PRECONDITION, NOTHING,
+	  "DPUVolume dpf/pvc-1 differs from the request: its size is 536870912 (requested: at least 1073741824, limit 0); does an admission policy or webhook change DPUVolumes?" },
+	{ "admission changes the access modes", "{}", admission_changes_modes, ERR_PRECONDITION,
+	  NOTHING,
+	  "DPUVolume dpf/pvc-1 differs from the request: accessModes: have ReadOnlyMany, requested ReadWriteOnce; does an admission policy or webhook change DPUVolumes?" },
+	{ "admission changes the volume mode", "{}", admission_changes_volume_mode,
+	  ERR_PRECONDITION, NOTHING,
+	  "DPUVolume dpf/pvc-1 differs from the request: volumeMode: have Filesystem, requested Block; does an admission policy or webhook change DPUVolumes?" },
+	{ "admission changes a parameter", "{\"parameters\":{\"pool\":\"p1\"}}",
+	  admission_changes_parameter, ERR_PRECONDITION, NOTHING,
+	  "DPUVolume dpf/pvc-1 differs from the request: parameter \"pool\" differs; does an admission policy or webhook change DPUVolumes?" },
+	{ "admission changes the function", "{}", admission_changes_function, ERR_PRECONDITION,
+	  NOTHING,
+	  "DPUVolume dpf/pvc-1 differs from the request: csi.snap.nvidia.com/functionType: have pf, requested vf; does an admission policy or webhook change DPUVolumes?" },
+	{ "admission changes the policy, and the object will not go", "{}",
+	  admission_changes_policy_and_is_held, ERR_ABORTED, GOING,
+	  "DPUVolume dpf/pvc-1 is being removed because it differs from the request: policy: have silver, requested gold; does an admission policy or webhook change DPUVolumes?" },
+	{ "admission changes the policy, and DPF writes the object all the time", "{}",
+	  admission_changes_policy_and_it_is_written, ERR_PRECONDITION, NOTHING,
+	  "DPUVolume dpf/pvc-1 differs from the request: policy: have silver, requested gold; does an admission policy or webhook change DPUVolumes?" },
+	{ "admission changes the policy, and the volume is bound at once", "{}",
+	  admission_changes_policy_and_it_is_bound, ERR_PRECONDITION, NOTHING,
+	  "DPUVolume dpf/pvc-1 differs from the request: policy: have silver, requested gold; does an admission policy or webhook change DPUVolumes?" },
+	{ "admission changes the policy, and the answer was lost", "{}",
+	  admission_changes_policy_and_answer_is_lost, ERR_PRECONDITION, NOTHING,
+	  "DPUVolume dpf/pvc-1 differs from the request: policy: have silver, requested gold; does an admission policy or webhook change DPUVolumes?" },
+	{ "the same, and the volume is bound, and not by external-provisioner", "{}",
+	  bound_and_answer_is_lost, ERR_EXISTS, ANOTHERS,
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: policy: have silver, requested gold" },
+	{ "the same, by external-provisioner", KUBERNETES("{}"), bound_and_answer_is_lost,
+	  ERR_PRECONDITION, NOTHING,
+	  "DPUVolume dpf/pvc-1 differs from the request: policy: have silver, requested gold; does an admission policy or webhook change DPUVolumes?" },
+	{ "a volume of this request has grown beyond its limit", KUBERNETES(LIMIT),
+	  bound_and_grown_and_answer_is_lost, ERR_EXISTS, ANOTHERS,
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: its size is 5368709120 (requested: at least 1073741824, limit 2147483648)" },
+
+	/* An object of that name exists. */
+	{ "it was created with another policy", "{}", earlier_other_policy, ERR_EXISTS, ANOTHERS,
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: policy: have silver, requested gold" },
+	{ "it was created with another size", "{}", earlier_other_size, ERR_EXISTS, ANOTHERS,
 	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: its size is "
-	  "536870912, not in the range of required 1073741824 and limit 0" },
+	  "536870912 (requested: at least 1073741824, limit 0)" },
 	{ "it was made for another access type", "{}", earlier_other_type, ERR_EXISTS, ANOTHERS,
-	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: "
-	  "csi.snap.nvidia.com/accessType is block, asked for is mount" },
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: csi.snap.nvidia.com/accessType: have block, requested mount" },
 	{ "it was made for another access mode", "{}", earlier_other_mode, ERR_EXISTS, ANOTHERS,
-	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: accessModes is "
-	  "ReadOnlyMany, asked for is ReadWriteOnce" },
-	{ "it was made with more parameters", "{}", earlier_more_parameters, ERR_EXISTS, ANOTHERS,
-	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: it has "
-	  "parameter pool" },
-	{ "it was made with other parameters", "{\"parameters\":{\"pool\":\"p2\"}}",
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: accessModes: have ReadOnlyMany, requested ReadWriteOnce" },
+	{ "it was created with more parameters", "{}", earlier_more_parameters, ERR_EXISTS,
+	  ANOTHERS,
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: unexpected parameter \"pool\"" },
+	{ "it was created with other parameters", "{\"parameters\":{\"pool\":\"p2\"}}",
 	  earlier_more_parameters, ERR_EXISTS, ANOTHERS,
-	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: parameter pool "
-	  "is another" },
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: parameter \"pool\" differs" },
 	{ "it was made for another function", "{}", earlier_other_function, ERR_EXISTS, ANOTHERS,
-	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: "
-	  "csi.snap.nvidia.com/functionType is pf, asked for is vf" },
-	{ "it was made with a key of ours", "{}", earlier_other_key, ERR_EXISTS, ANOTHERS,
-	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: "
-	  "csi.snap.nvidia.com/formatPolicy is never, asked for is a volume without it" },
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: csi.snap.nvidia.com/functionType: have pf, requested vf" },
+	{ "it was created with a key of ours", "{}", earlier_other_key, ERR_EXISTS, ANOTHERS,
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: csi.snap.nvidia.com/formatPolicy: have never, requested nothing" },
 	{ "a key of ours that it was made without",
 	  "{\"parameters\":{\"csi.snap.nvidia.com/formatPolicy\":\"never\"}}", earlier_pending,
 	  ERR_EXISTS, ANOTHERS,
-	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: "
-	  "csi.snap.nvidia.com/formatPolicy is not set, asked for is never" },
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: csi.snap.nvidia.com/formatPolicy: have nothing, requested never" },
 	{ "it is virtio-fs", "{}", earlier_virtiofs, ERR_EXISTS, ANOTHERS,
-	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: volumeMode is "
-	  "Filesystem, asked for is Block" },
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: volumeMode: have Filesystem, requested Block" },
 	{ "it is NVMe, and virtio-fs is asked for", "{\"parameters\":{" SHARE "}}", earlier_pending,
 	  ERR_EXISTS, ANOTHERS,
-	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: volumeMode is "
-	  "Block, asked for is Filesystem" },
+	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: volumeMode: have Block, requested Filesystem" },
 	{ "it was made for another name", "{}", earlier_other_name, ERR_EXISTS, ANOTHERS,
 	  "DPUVolume dpf/pvc-1 already exists for another volume, \"PVC-1\"" },
 	{ "it is being deleted", "{}", earlier_going, ERR_ABORTED, GOING,
-	  "DPUVolume dpf/pvc-1 is being deleted; retry when it is gone" },
+	  "DPUVolume dpf/pvc-1 is being deleted; retry after its deletion" },
 	{ "it cannot be read", "{}", unreadable, ERR_UNAVAILABLE, PENDING_VOLUME,
 	  "DPUVolume dpf/pvc-1: connection refused" },
 	{ "it is deleted whenever it is looked at", "{}", comes_and_goes, ERR_ABORTED, UNKNOWN,
-	  "DPUVolume dpf/pvc-1 comes and goes; is somebody else making it?" },
+	  "DPUVolume dpf/pvc-1 is repeatedly created and deleted; check whether another client creates it" },
 
 	/* The wait. */
 	{ "no vendor fits until the deadline", "{}", never_bound, ERR_DEADLINE, PENDING_VOLUME,
@@ -662,7 +826,7 @@ static const struct row {
 	  "(phase Pending): Scheduled=False (Pending: no DPUStorageVendor fits policy gold)" },
 	{ "DPF says nothing until the deadline", "{}", silent, ERR_DEADLINE, PENDING_VOLUME,
 	  "timeout occurred while waiting for volume creation: DPUVolume dpf/pvc-1 is not bound "
-	  "(phase not set): no conditions yet" },
+	  "(phase not set): no conditions yet; DPF has not started: check that its host controller runs and every DPU cluster is reachable" },
 	{ "the caller goes away", "{}", caller_leaves, ERR_CANCELLED, PENDING_VOLUME,
 	  "timeout occurred while waiting for volume creation: DPUVolume dpf/pvc-1 is not bound "
 	  "(phase Pending): Scheduled=False (Pending: no DPUStorageVendor fits policy gold)" },
@@ -681,82 +845,91 @@ static const struct row {
 	  GOING,
 	  "DPUVolume dpf/pvc-1 is being removed because waiting for it: " FORBIDDEN("watch") },
 	{ "somebody deletes the object", "{}", deleted_meanwhile, ERR_ABORTED, NOTHING,
-	  "DPUVolume dpf/pvc-1 was deleted while it was waited for" },
+	  "DPUVolume dpf/pvc-1 was deleted during the wait for it" },
 	{ "somebody starts to delete the object", "{}", marked_meanwhile, ERR_ABORTED, GOING,
-	  "DPUVolume dpf/pvc-1 is being deleted; retry when it is gone" },
+	  "DPUVolume dpf/pvc-1 is being deleted; retry after its deletion" },
 	{ "its status cannot be understood", "{}", malformed, ERR_UNAVAILABLE, PENDING_VOLUME,
 	  "DPUVolume dpf/pvc-1 status.phase: is not a string" },
 
-	/* DPF or the vendor fails for good. */
-	{ "the vendor is full", "{}", full, ERR_EXHAUSTED, NOTHING,
-	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
+	/* DPF retries; the cause is in Events or in the reason Error. */
+	{ "the vendor is full", "{}", vendor_is_full, ERR_EXHAUSTED, NOTHING, IN_TIME IS_FULL },
+	{ "a newer Event has another cause", "{}", vendor_was_full, ERR_DEADLINE, PENDING_VOLUME,
+	  "timeout occurred while waiting for volume creation: DPUVolume dpf/pvc-1 is not bound (phase Pending): Bound=Unknown (Pending); Event ProvisioningFailed: Event from PVC ns/p in cluster ns/c1: failed: rpc error: code = Internal desc = x" },
+	{ "the Events may not be listed", "{}", vendor_is_full_and_events_are_forbidden,
+	  ERR_DEADLINE, PENDING_VOLUME,
+	  "timeout occurred while waiting for volume creation: DPUVolume dpf/pvc-1 is not bound (phase Pending): Bound=Unknown (Pending); DPF has not started: check that its host controller runs and every DPU cluster is reachable; its Events may have details, but the driver is not permitted to list events in namespace dpf (manifests/base/rbac.yaml)" },
+	{ "the API server does not answer for the Events", "{}",
+	  vendor_is_full_and_events_are_not_answered, ERR_DEADLINE, PENDING_VOLUME,
+	  "timeout occurred while waiting for volume creation: DPUVolume dpf/pvc-1 is not bound (phase Pending): Bound=Unknown (Pending); DPF has not started: check that its host controller runs and every DPU cluster is reachable" },
+	{ "the claim exceeds a quota of its DPU cluster", "{}", claim_exceeds_quota, ERR_EXHAUSTED,
+	  NOTHING,
+	  "timeout occurred while waiting for volume creation: DPUVolume dpf/pvc-1 is not bound (phase Pending): Bound=False (Error: claims is forbidden: exceeded quota: q)" },
+	{ "another error", "{}", no_dpu, ERR_DEADLINE, PENDING_VOLUME,
+	  "timeout occurred while waiting for volume creation: DPUVolume dpf/pvc-1 is not bound (phase Pending): Bound=False (Error: no DPU)" },
+
 	{ "the vendor is full, on a retry", "{}", earlier_full, ERR_EXHAUSTED, NOTHING,
-	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
+	  IN_TIME IS_FULL },
 	{ "the vendor is full, and the object will not go", "{}", full_and_held, ERR_ABORTED, GOING,
-	  "DPUVolume dpf/pvc-1 is being removed because it failed: "
-	  "Scheduled=False "
-	  "(Failure: vendor v1 has no capacity left)" },
+	  "DPUVolume dpf/pvc-1 is being removed because it " IS_FULL },
 	{ "the vendor is full, and a request of before may still be carried out", "{}",
 	  full_and_doubtful, ERR_UNAVAILABLE, NOTHING,
-	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left) "
-	  "(whether it is left could not be learnt: DPUVolume dpf/pvc-1 is not there now, but a "
-	  "request to make it had no answer, and the API server may still carry it out for half a "
-	  "minute; retry)" },
+	  IN_TIME IS_FULL
+	  " (could not determine whether it still exists: DPUVolume dpf/pvc-1 does not exist now, but "
+	  "a request to create it had no answer, and the API server may still execute it for half a minute; retry)" },
 	{ "the vendor is full, and DPF writes the object just before its DELETE", "{}",
-	  full_and_written, ERR_EXHAUSTED, NOTHING,
-	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
+	  full_and_written, ERR_EXHAUSTED, NOTHING, IN_TIME IS_FULL },
 	{ "the vendor is full, and the object changes all the time", "{}", full_and_always_written,
 	  ERR_ABORTED, PENDING_VOLUME,
-	  "DPUVolume dpf/pvc-1 is to be removed, but changes all the time, because it failed: "
-	  "Scheduled=False (Failure: vendor v1 has no capacity left)" },
+	  "DPUVolume dpf/pvc-1 should be removed because it " IS_FULL
+	  "; it changed at each attempt" },
 	{ "the vendor was full, and the volume is bound just before its DELETE", "{}",
-	  full_then_bound, ERR_UNAVAILABLE, BOUND_VOLUME,
-	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
+	  full_then_bound, ERR_UNAVAILABLE, BOUND_VOLUME, IN_TIME IS_FULL },
 	{ "the vendor is full, and the object may not be deleted", "{}", full_and_undeletable,
 	  ERR_ABORTED, PENDING_VOLUME,
-	  "DPUVolume dpf/pvc-1 was to be removed, which is refused, because it "
-	  "failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
+	  "DPUVolume dpf/pvc-1 should be removed because it " IS_FULL "; the removal was refused" },
 	{ "the vendor is full, and who is attached cannot be learnt", "{}", full_and_unlistable,
 	  ERR_UNAVAILABLE, PENDING_VOLUME,
-	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left) "
-	  "(whether it is left could not be learnt: connection refused)" },
+	  IN_TIME IS_FULL " (could not determine whether it still exists: connection refused)" },
 	{ "the vendor is full, and the volume is attached", "{}", full_and_attached,
-	  ERR_UNAVAILABLE, ANOTHERS,
-	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
+	  ERR_UNAVAILABLE, ANOTHERS, IN_TIME IS_FULL },
 	{ "the vendor is full, and the Go plugin began the volume", "{}", begun_by_go_full,
-	  ERR_UNAVAILABLE, ANOTHERS,
-	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
-	{ "the volume was bound before its vendor failed", "{}", bound_then_full, ERR_UNAVAILABLE,
+	  ERR_UNAVAILABLE, ANOTHERS, IN_TIME IS_FULL },
+	{ "the volume was bound before its vendor was full", "{}", bound_then_full, ERR_UNAVAILABLE,
 	  BOUND_VOLUME,
-	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
-	{ "the volume was bound once, and its vendor fails", "{}", once_bound_then_full,
+	  IN_TIME "is bound, but not ready: Ready=False (Pending: backend away)" EVENT_FULL },
+	{ "the volume was bound once, and its vendor is full", "{}", once_bound_then_full,
 	  ERR_UNAVAILABLE, PENDING_VOLUME,
-	  "DPUVolume dpf/pvc-1 failed: Scheduled=False (Failure: vendor v1 has no capacity left)" },
+	  IN_TIME "is not bound (phase Pending): no conditions yet" EVENT_FULL },
 	{ "the volume was bound once, and another POST is refused", "{}", once_bound_and_quota,
 	  ERR_UNAVAILABLE, PENDING_VOLUME,
 	  "DPUVolume dpf/pvc-1: dpuvolumes is forbidden: exceeded quota" },
-	{ "another failure", "{}", broken, ERR_UNAVAILABLE, PENDING_VOLUME,
+
+	/* DPF defines this reason, but its storage controllers do not write it. */
+	{ "a condition has the reason Failure", "{}", failure, ERR_UNAVAILABLE, PENDING_VOLUME,
 	  "DPUVolume dpf/pvc-1 failed: Bound=False (Failure: the PVC was lost)" },
+	{ "the same, and its text says that storage is exhausted", "{}", failure_full,
+	  ERR_EXHAUSTED, NOTHING,
+	  "DPUVolume dpf/pvc-1 failed: Bound=False (Failure: no capacity left)" },
 	{ "made bigger than limit_bytes", "{\"capacity_range\":{\"limit_bytes\":2147483648}}",
 	  too_big, ERR_RANGE, NOTHING,
-	  "CapacityRange: DPUVolume dpf/pvc-1 was made with 3.0 GiB (3221225472 bytes), more than "
+	  "CapacityRange: DPUVolume dpf/pvc-1 was created with 3.0 GiB (3221225472 bytes), more than "
 	  "limit_bytes 2.0 GiB (2147483648 bytes)" },
 	{ "an earlier call's object gets bigger than limit_bytes",
 	  "{\"capacity_range\":{\"limit_bytes\":2147483648}}", earlier_gets_too_big, ERR_RANGE,
 	  NOTHING,
-	  "CapacityRange: DPUVolume dpf/pvc-1 was made with 3.0 GiB (3221225472 bytes), more than "
+	  "CapacityRange: DPUVolume dpf/pvc-1 was created with 3.0 GiB (3221225472 bytes), more than "
 	  "limit_bytes 2.0 GiB (2147483648 bytes)" },
 	{ "an earlier call's object got bigger than limit_bytes after that call", KUBERNETES(LIMIT),
 	  kubernetes_bound_too_big, ERR_RANGE, NOTHING,
 	  "CapacityRange: DPUVolume dpf/pvc-1: " TOO_BIG },
 	{ "the same, and its size is not known at first", KUBERNETES(LIMIT),
 	  kubernetes_bound_loses_size, ERR_RANGE, NOTHING,
-	  "CapacityRange: DPUVolume dpf/pvc-1 was made with 3.0 GiB (3221225472 bytes), more than "
+	  "CapacityRange: DPUVolume dpf/pvc-1 was created with 3.0 GiB (3221225472 bytes), more than "
 	  "limit_bytes 2.0 GiB (2147483648 bytes)" },
 	{ "an earlier call's object got smaller than required_bytes after that call",
 	  KUBERNETES("{}"), kubernetes_bound_too_small, ERR_RANGE, NOTHING,
-	  "CapacityRange: DPUVolume dpf/pvc-1: its size is 1048576, not in the range of required "
-	  "1073741824 and limit 0" },
+	  "CapacityRange: DPUVolume dpf/pvc-1: its size is 1048576 (requested: at least "
+	  "1073741824, limit 0)" },
 	{ "it got bigger than limit_bytes, and has no label of ours", KUBERNETES(LIMIT),
 	  kubernetes_bound_too_big_by_hand, ERR_ABORTED, ANOTHERS, UNKNOWN_OWNER },
 	{ "it got bigger than limit_bytes, and is attached", KUBERNETES(LIMIT),
@@ -766,17 +939,17 @@ static const struct row {
 	  KUBERNETES("{\"required_bytes\":1073741824,\"limit_bytes\":1610612736}"),
 	  kubernetes_bound_too_big, ERR_EXISTS, ANOTHERS,
 	  "volume already exist but with different parameters: DPUVolume dpf/pvc-1: its size is "
-	  "3221225472, not in the range of required 1073741824 and limit 1610612736" },
+	  "3221225472 (requested: at least 1073741824, limit 1610612736)" },
 	{ "not by external-provisioner: a volume that is there is bigger than limit_bytes",
 	  "{\"capacity_range\":" LIMIT "}", earlier_bound_too_big, ERR_ABORTED, ANOTHERS,
 	  UNKNOWN_OWNER },
 	{ "not by external-provisioner: its size is not known at first",
 	  "{\"capacity_range\":{\"limit_bytes\":2147483648}}", earlier_bound_loses_size,
 	  ERR_UNAVAILABLE, BOUND_VOLUME,
-	  "CapacityRange: DPUVolume dpf/pvc-1 was made with 3.0 GiB (3221225472 bytes), more than "
+	  "CapacityRange: DPUVolume dpf/pvc-1 was created with 3.0 GiB (3221225472 bytes), more than "
 	  "limit_bytes 2.0 GiB (2147483648 bytes)" },
 	{ "made smaller than required_bytes", "{}", too_small, ERR_RANGE, NOTHING,
-	  "CapacityRange: DPUVolume dpf/pvc-1 was made with 1.0 MiB (1048576 bytes), less than "
+	  "CapacityRange: DPUVolume dpf/pvc-1 was created with 1.0 MiB (1048576 bytes), less than "
 	  "required_bytes 1.0 GiB (1073741824 bytes)" },
 };
 
@@ -878,7 +1051,7 @@ START_TEST(the_document_has_this_table)
 {
 	char *table AUTO(free) = table_text();
 
-	doc_table_check("docs/error-paths.md", "CreateVolume", table);
+	doc_table_check("test/reports/error-paths.md", "CreateVolume", table);
 }
 END_TEST
 

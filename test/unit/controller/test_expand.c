@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ControllerExpandVolume: what is asked for, what is waited for, and each refusal. */
+/* ControllerExpandVolume: the requested size, the awaited state, and each refusal. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,7 @@ static const struct {
 	const char *what;
 	const char *before; /* a patch of the volume, or NULL */
 	const char *request;
-	const char *then; /* what DPF does while it is waited for, or NULL */
+	const char *then; /* DPF's change during the wait, or NULL */
 	int patches;
 	const char *asked, *limit; /* spec.resources afterwards */
 	const char *reply;
@@ -172,16 +172,16 @@ static const struct {
 	{ "it is made for raw block",
 	  "{\"metadata\":{\"annotations\":{\"csi.snap.nvidia.com/accessType\":\"block\"}}}",
 	  WITH(2147483648, 0, "mount"), NULL, ERR_INVALID,
-	  "VolumeCapability.AccessType: volume v was made for access type block, not mount", 0 },
+	  "VolumeCapability.AccessType: volume v was created for access type block, not mount", 0 },
 	{ "raw block of a share", "{\"spec\":{\"volumeMode\":\"Filesystem\"}}",
 	  WITH(2147483648, 0, "block"), NULL, ERR_UNIMPLEMENTED, NULL, 0 },
 	{ "it comes without the version that a PATCH has to name",
 	  "{\"metadata\":{\"resourceVersion\":null}}", OF(2147483648, 0), NULL, ERR_UNAVAILABLE,
 	  "DPUVolume dpf/v: metadata.resourceVersion is missing", 0 },
-	/* Asked for: from here on the volume may grow, whatever is answered. */
+	/* Requested: from here on the volume may grow, whatever the answer is. */
 	{ "it does not come", NULL, OF(2147483648, 0), NULL, ERR_DEADLINE,
 	  "timeout occurred while waiting for volume expansion: DPUVolume dpf/v has 1.0 GiB "
-	  "(1073741824 bytes), not yet 2.0 GiB (2147483648 bytes) "
+	  "(1073741824 bytes), expected 2.0 GiB (2147483648 bytes) "
 	  "(status.state.volumeInfo.capacity.storage): no conditions yet",
 	  1 },
 	{ "the storage fails", NULL, OF(2147483648, 0), FAILED("broken"), ERR_UNAVAILABLE,
@@ -216,7 +216,7 @@ END_TEST
 static const struct {
 	const char *what, *verb;
 	enum err_code given, code;
-	bool in_doubt; /* a PATCH of before had no answer */
+	bool in_doubt; /* an earlier PATCH had no answer */
 } faults[] = {
 	{ "no right to read", "get", ERR_PERMISSION, ERR_PERMISSION, false },
 	{ "no right to patch: nothing was asked for", "patch", ERR_PERMISSION, ERR_PERMISSION,
@@ -249,7 +249,7 @@ END_TEST
 
 static const struct {
 	const char *what;
-	const char *before_patch; /* what somebody else writes */
+	const char *before_patch; /* another client's write */
 	bool lost;
 	int patches;
 	const char *asked;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether volumes can grow is asked until there is an answer, and then never again. */
+/* Whether volumes can grow is read until there is an answer, and then never again. */
 #include <string.h>
 
 #include "controller/expandable.h"

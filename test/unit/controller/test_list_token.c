@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokens come back as they went out, short where they can be, and no other is taken. */
+/* Tokens return unchanged, are short where possible, and no others are accepted. */
 #include "controller/list_token.h"
 
 #include <string.h>
@@ -77,5 +77,30 @@ START_TEST(what_nobody_gave_out_is_none)
 }
 END_TEST
 
+/* The checksum is not a secret: a caller may put a valid one in front of another form. */
+START_TEST(a_token_in_another_form_than_it_is_given_out_in_is_none)
+{
+	static const struct {
+		const char *token, *form, *body;
+	} others[] = {
+		{ "AQID", "t", "\x01\x02\x03" },
+		{ "YWJj", "r", "YWJj" },
+		{ "YQo", "t", "a\n" },
+	};
+	struct arena arena = { 0 };
+
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+		const char *made = list_token_make("dpf", others[i].token, &arena);
+		const char *forged =
+			arena_printf(&arena, "%s%.9s%s", others[i].form, made + 1, others[i].body);
+
+		ck_assert_str_ne(made, forged);
+		ck_assert_msg(!list_token_read("dpf", forged, &arena), "%s", forged);
+	}
+	arena_clear(&arena);
+}
+END_TEST
+
 SUITE("list_token", LOOP(a_token_comes_back_as_it_went_out, ARRAY_LEN(rows)),
-      a_changed_token_is_none, what_nobody_gave_out_is_none);
+      a_changed_token_is_none, a_token_in_another_form_than_it_is_given_out_in_is_none,
+      what_nobody_gave_out_is_none);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names that live in clusters, and words that decide a code. */
+/* Names stored in clusters, and words that select a code. */
 #include "controller/names.h"
 
 #include <stdlib.h>
@@ -133,7 +133,7 @@ START_TEST(a_wait_ends_before_its_caller_does)
 		{ 120000, 109000, 110000 }, /* --wait-timeout */
 		{ 60000, 56500, 57000 },    /* 5 % */
 		{ 10000, 8900, 9000 },      /* 1 s */
-		{ 1000, 400, 500 },         /* half of what there is */
+		{ 1000, 400, 500 },         /* half of the existing number */
 	};
 	struct controller c = { .namespace = "n" };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is remembered of nodes, and for how long. */
+/* The cached properties of nodes, and their lifetime. */
 #include "controller/node_cache.h"
 
 #include <stdio.h>
@@ -17,6 +17,11 @@ START_TEST(what_was_read_is_believed_for_a_while)
 	ck_assert(node_cache_exists(k, "n", now + NODE_EXISTS_FOR_NS - 1));
 	ck_assert(!node_cache_exists(k, "n", now + NODE_EXISTS_FOR_NS));
 	ck_assert(!node_cache_exists(k, "m", now));
+	ck_assert(!node_cache_has_dpu(k, "n", now));
+	node_cache_put_dpu(k, "n", now);
+	ck_assert(node_cache_has_dpu(k, "n", now + NODE_DPU_FOR_NS - 1));
+	ck_assert(!node_cache_has_dpu(k, "n", now + NODE_DPU_FOR_NS));
+	ck_assert(!node_cache_has_dpu(k, "m", now));
 	ck_assert(!node_cache_get_limit(k, "n", now, &limit));
 	node_cache_put_limit(k, "n", 7, now);
 	ck_assert(node_cache_get_limit(k, "n", now + NODE_LIMIT_FOR_NS - 1, &limit));

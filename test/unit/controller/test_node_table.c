@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes by number: a name has one, and a number that is free is given again. */
+/* Nodes by number: each name has one, and free numbers are reused. */
 #include "controller/node_table.h"
 
 #include <stdio.h>

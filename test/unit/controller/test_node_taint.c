@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the start-up taint is taken off, and that nothing else of the node changes with it. */
+/* When the start-up taint is removed, and that nothing else of the node changes. */
 #include "controller/node_taint.h"
 
 #include <stdlib.h>
@@ -20,8 +20,8 @@
 
 static const struct {
 	const char *what;
-	const char *taints;              /* of the Node; NULL: there is no Node */
-	const char *csi_owner, *drivers; /* of its CSINode; NULL: there is none */
+	const char *taints;              /* of the Node; NULL: the Node does not exist */
+	const char *csi_owner, *drivers; /* of its CSINode; NULL: it does not exist */
 	int rc;
 	const char *left; /* of the taints */
 } rows[] = {
@@ -92,7 +92,7 @@ START_TEST(it_goes_when_the_driver_is_registered_on_this_very_node)
 }
 END_TEST
 
-/* Somebody puts another taint on between the read and the write. */
+/* Another client adds a taint between the read and the write. */
 START_TEST(a_node_that_has_changed_is_read_again)
 {
 	struct err err = ERR_INIT;
@@ -103,7 +103,7 @@ START_TEST(a_node_that_has_changed_is_read_again)
 	ck_assert_int_eq(node_taint_remove(NULL, DRIVER, "n", deadline_never(), &err), 0);
 	ck_assert_int_eq(fake.patches, 2);
 	left("changed", "[" OTHER "]");
-	/* And when the answer to the write was lost, it is found to be done. */
+	/* If the answer to the write is lost, the write is found to be done. */
 	put("[" OURS "]", OWNED("u1"), LISTED);
 	fake.lost_patch = true;
 	ck_assert_int_eq(node_taint_remove(NULL, DRIVER, "n", deadline_never(), &err),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ControllerPublishVolume and ControllerUnpublishVolume: what is attached, what the node is told,
- * every refusal.
+ * ControllerPublishVolume and ControllerUnpublishVolume: the attachment, the publish context, every
+ * refusal.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +10,11 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/metric.h"
 #include "common/str.h"
 #include "controller/attachment_index.h"
 #include "controller/attachments.h"
+#include "controller/event_recorder.h"
 #include "controller/node_cache.h"
 #include "controller/nodes.h"
 #include "test/lib/controller_door.h"
@@ -28,11 +30,15 @@
 #define STATUS(more)                                                                             \
 	"{\"status\":{\"controllerAttached\":true,\"dpuAttached\":true,\"dpu\":{\"pciAddress\":" \
 	"\"0000:00:1f.2\",\"nvmeAttrs\":{\"namespaceID\":1}}" more "}}"
+/* STATUS("") without its braces. */
+#define DPU_STATUS                                                                              \
+	"\"status\":{\"controllerAttached\":true,\"dpuAttached\":true,\"dpu\":{\"pciAddress\":" \
+	"\"0000:00:1f.2\",\"nvmeAttrs\":{\"namespaceID\":1}}}"
 #define ATTACHMENT(name, volume, node)                                                       \
 	"{\"metadata\":{\"name\":\"" name "\",\"labels\":{\"app.kubernetes.io/managed-by\":" \
 	"\"csi.snap.nvidia.com\"}},\"spec\":{\"dpuVolumeName\":\"" volume                    \
 	"\",\"dpuNodeName\":\"" node "\",\"functionType\":\"vf\",\"hotplugFunction\":false}}"
-/* As the driver makes it; ATTACHMENT is as the Go plugin or an earlier version made it. */
+/* As this driver creates it; ATTACHMENT is as created by the Go plugin or an earlier version. */
 #define LABELLED(name, volume, node)                                                           \
 	"{\"metadata\":{\"name\":\"" name "\",\"labels\":{\"app.kubernetes.io/managed-by\":"   \
 	"\"csi.snap.nvidia.com\",\"csi.snap.nvidia.com/volume\":\"" volume                     \
@@ -41,7 +47,7 @@
 
 static struct controller c;
 static struct keylock *locks;
-static bool indexed; /* the controller has an index of attachments; else it asks for lists */
+static bool indexed; /* the controller has an index of attachments; otherwise it uses lists */
 
 static void setup(void)
 {
@@ -65,7 +71,7 @@ static void teardown(void)
 	fake_reset();
 }
 
-/* A call of the controller; the index begins with what is there then. */
+/* A call of the controller; the index begins with the existing attachments. */
 static int call(const char *method, const struct json *q, struct json **reply, struct err *err)
 {
 	if (indexed && !c.attachments)
@@ -121,6 +127,11 @@ static const struct {
 	  "{\"status\":{\"dpuAttached\":true,\"dpu\":{\"pciAddress\":\"0000:00:1f.2\",\"funcVUID\":"
 	  "\"MT2328\",\"nvmeAttrs\":{\"namespaceID\":1,\"namespaceUUID\":\"u-1\"}}}}",
 	  "{" BASE ",\"nv-nvmeUUID\":\"u-1\",\"nv-funcVUID\":\"MT2328\"}" },
+	{ "when the attachment was created",
+	  "{\"metadata\":{\"creationTimestamp\":\"2026-01-02T03:04:05Z\"}," DPU_STATUS "}",
+	  "{" BASE ",\"csi.snap.nvidia.com/attachmentCreated\":\"2026-01-02T03:04:05Z\"}" },
+	{ "a creation time of a wrong type",
+	  "{\"metadata\":{\"creationTimestamp\":7}," DPU_STATUS "}", "{" BASE "}" },
 	{ "an older DPF, which has no condition Ready",
 	  STATUS(",\"conditions\":[{\"type\":\"DPUAttached\",\"status\":\"True\"}]"),
 	  "{" BASE "}" },
@@ -183,7 +194,7 @@ START_TEST(attachments_of_other_volumes_are_not_even_read)
 	fake_put(A, LABELLED("n1-pvc-88", "pvc-88", "n1"));
 	fake.on_create = fake_json(STATUS(""));
 	ck_assert_msg(publish("{}", NULL, &err) == 0, "%s", err.msg);
-	/* The one without a label, and the one of the node. */
+	/* The unlabelled one, and the one of the node. */
 	ck_assert_int_eq(fake.listed, 2);
 	ck_assert_int_eq(fake.lists, 3);
 	teardown();
@@ -216,13 +227,13 @@ START_TEST(what_the_index_believes_is_read_before_it_refuses)
 {
 	static const struct {
 		const char *what, *attachment;
-		const char *uid; /* of what the index believes in */
+		const char *uid; /* according to the index */
 		bool publishes;
 	} rows[] = {
 		{ "it has gone", NULL, "u1", true },
 		{ "another volume has its name", ATTACHMENT("n2-pvc-1", "1", "n2-pvc"), "u1",
 		  true },
-		{ "it was made anew", ATTACHMENT("n2-pvc-1", "pvc-1", "n2"), "u1", false },
+		{ "it was created again", ATTACHMENT("n2-pvc-1", "pvc-1", "n2"), "u1", false },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -280,7 +291,8 @@ START_TEST(an_incomplete_status_is_never_passed_on)
 	static const struct {
 		const char *what, *status, *why;
 	} rows[] = {
-		{ "nothing", "{}", "no conditions yet" },
+		{ "nothing", "{}",
+		  "no conditions yet; DPF has not started: check that its host controller runs and every DPU cluster is reachable" },
 		{ "not attached, with a message",
 		  "{\"status\":{\"message\":\"DPUAttach not ready: no NVMe controller\"}}",
 		  "DPUAttach not ready: no NVMe controller; no conditions yet" },
@@ -299,13 +311,13 @@ START_TEST(an_incomplete_status_is_never_passed_on)
 		{ "the address of a booting host",
 		  "{\"status\":{\"dpuAttached\":true,\"dpu\":{\"pciAddress\":\"00:00.0\","
 		  "\"nvmeAttrs\":{\"namespaceID\":1}}}}",
-		  "status.dpu.pciAddress is 00:00.0, which is no address (is the host still "
-		  "booting?); no conditions yet" },
+		  "status.dpu.pciAddress is 00:00.0, which is not a function's address (is the host "
+		  "still booting?); no conditions yet" },
 		{ "the same with a domain",
 		  "{\"status\":{\"dpuAttached\":true,\"dpu\":{\"pciAddress\":\"0000:00:00.0\","
 		  "\"nvmeAttrs\":{\"namespaceID\":1}}}}",
-		  "status.dpu.pciAddress is 00:00.0, which is no address (is the host still "
-		  "booting?); no conditions yet" },
+		  "status.dpu.pciAddress is 00:00.0, which is not a function's address (is the host "
+		  "still booting?); no conditions yet" },
 		{ "attached once, not any more",
 		  STATUS(",\"conditions\":[{\"type\":\"DPUAttached\",\"status\":\"False\","
 		         "\"reason\":\"Pending\",\"message\":\"re-attaching\"}]"),
@@ -370,7 +382,7 @@ static void once_volume(void)
 {
 	fake_change_text(V, "pvc-1", "{\"spec\":{\"accessModes\":[\"ReadWriteOnce\"]}}");
 }
-/* As docs/parameters.md says, for a volume that was written once and is read by many. */
+/* As docs/reference/parameters.md says, for a volume that was written once and is read by many. */
 static void hand_made_volume(void)
 {
 	fake_change_text(V, "pvc-1",
@@ -441,7 +453,7 @@ static void full_node(void)
 	                     "\"other\",\"allocatable\":{\"count\":99}},{\"name\":"
 	                     "\"csi.snap.nvidia.com\",\"allocatable\":{\"count\":2}}]}}");
 }
-/* CSINode's count is of all kinds together. */
+/* CSINode's count covers all kinds together. */
 static void node_full_of_both_kinds(void)
 {
 	full_node();
@@ -469,6 +481,19 @@ static void quota_failed(void)
 	fake.on_create = fake_json("{\"status\":{\"conditions\":[{\"type\":\"ControllerAttached\","
 	                           "\"status\":\"False\","
 	                           "\"reason\":\"Failure\",\"message\":\"quota exceeded\"}]}}");
+}
+static void admission_changes_function(void)
+{
+	fake.admission = "{\"spec\":{\"functionType\":\"pf\"}}";
+}
+static void admission_changes_node(void)
+{
+	fake.admission = "{\"spec\":{\"dpuNodeName\":\"n2\"}}";
+}
+static void admission_changes_function_and_is_held(void)
+{
+	admission_changes_function();
+	fake.hold = true;
 }
 static void other_function(void)
 {
@@ -515,16 +540,16 @@ static void volume_away(void)
 	fake_refuse("get", V, ERR_UNAVAILABLE, "connection refused");
 }
 
-#define FULL_NODE                                                                 \
-	"node n1 is full: 2 volumes are attached to it, and it takes 2 (CSINode " \
-	"n1); detach a volume, or let the pod run on another node"
+#define FULL_NODE                                                                     \
+	"node n1 is full: 2 volumes are attached to it, and its limit is 2 (CSINode " \
+	"n1); detach a volume, or run the pod on another node"
 
 static const struct {
 	const char *what, *patch;
 	void (*world)(void);
 	enum err_code code;
 	const char *text;
-	bool attachment; /* one of that name is there afterwards */
+	bool attachment; /* one of that name exists afterwards */
 } refused[] = {
 	{ "no volume", "{\"volume_id\":null}", nothing, ERR_INVALID, "VolumeId: field is required",
 	  false },
@@ -543,7 +568,7 @@ static const struct {
 	{ "a volume on its way out", "{}", going_volume, ERR_ABORTED,
 	  "volume pvc-1 is being deleted", false },
 	{ "another access type", "{}", block_volume, ERR_INVALID,
-	  "VolumeCapability.AccessType: volume pvc-1 was made for access type block, not mount",
+	  "VolumeCapability.AccessType: volume pvc-1 was created for access type block, not mount",
 	  false },
 	{ "a mode that the volume has not",
 	  "{\"volume_capability\":{\"access_mode\":{\"mode\":\"MULTI_NODE_READER_ONLY\"}}}",
@@ -555,8 +580,8 @@ static const struct {
 	  "{\"volume_capability\":{\"access_mode\":{\"mode\":\"MULTI_NODE_MULTI_WRITER\"}}}",
 	  nothing, ERR_INVALID,
 	  "VolumeCapability.AccessMode: MULTI_NODE_MULTI_WRITER needs a raw block volume "
-	  "(volumeMode: Block): ext4 is no cluster filesystem, writing it while other nodes have it "
-	  "mounted would destroy it",
+	  "(volumeMode: Block): ext4 is not a cluster filesystem; writing to it while other nodes have "
+	  "it mounted would destroy it",
 	  false },
 	{ "a filesystem that neither kind has",
 	  "{\"volume_id\":\"pvc-9\",\"volume_capability\":{\"mount\":{\"fs_type\":\"ntfs\"}}}",
@@ -576,14 +601,14 @@ static const struct {
 	  "vf, pf",
 	  false },
 	{ "a static pf", "{\"volume_context\":{\"functionType\":\"pf\"}}", nothing, ERR_INVALID,
-	  "invalid function type config: hotplugFunction: must be true when functionType is pf",
+	  "invalid function type config: hotplugFunction: must be true when functionType is pf (DPF supports static PFs on hosts outside the cluster only: snap-csi-plugin host)",
 	  false },
 	{ "an unknown node", "{\"node_id\":\"n9\"}", nothing, ERR_NOT_FOUND,
 	  "node not found: there is no DPUNode dpf/n9; a node id is the name of a DPUNode in the "
 	  "driver's namespace",
 	  false },
 	{ "a node that cannot be", "{\"node_id\":\"N_9\"}", nothing, ERR_NOT_FOUND,
-	  "node not found: \"N_9\" is no name of a Kubernetes object", false },
+	  "node not found: \"N_9\" is not a valid name of a Kubernetes object", false },
 	{ "an unknown node where DPUNode is not served", "{}", no_dpunodes, ERR_NOT_FOUND,
 	  "node not found: there is no Node n1", false },
 	{ "nodes cannot be reached", "{}", nodes_away, ERR_UNAVAILABLE,
@@ -624,6 +649,21 @@ static const struct {
 	  "DPUVolumeAttachment dpf/n1-pvc-1 failed: ControllerAttached=False (Failure: quota "
 	  "exceeded)",
 	  true },
+	{ "admission changes the function", "{}", admission_changes_function, ERR_PRECONDITION,
+	  "DPUVolumeAttachment dpf/n1-pvc-1 differs from the request: it is volume pvc-1 on node n1 "
+	  "by pf, requested volume pvc-1 on node n1 by vf; does an admission policy or webhook change "
+	  "DPUVolumeAttachments?",
+	  false },
+	{ "admission changes the node", "{}", admission_changes_node, ERR_PRECONDITION,
+	  "DPUVolumeAttachment dpf/n1-pvc-1 differs from the request: it is volume pvc-1 on node n2 "
+	  "by vf, requested volume pvc-1 on node n1 by vf; does an admission policy or webhook change "
+	  "DPUVolumeAttachments?",
+	  false },
+	{ "admission changes the function, and the attachment will not go", "{}",
+	  admission_changes_function_and_is_held, ERR_DEADLINE,
+	  "timeout occurred while removing an unwanted attachment: DPUVolumeAttachment "
+	  "dpf/n1-pvc-1 still exists: no conditions yet; DPF has not started: check that its host controller runs and every DPU cluster is reachable",
+	  true },
 	{ "attached by another function", "{}", other_function, ERR_EXISTS,
 	  "DPUVolumeAttachment already exist but contains different parameters: "
 	  "DPUVolumeAttachment "
@@ -635,9 +675,9 @@ static const struct {
 	  "dpf/n1-pvc-1 is volume 1 on node n1-pvc by vf",
 	  true },
 	{ "an attachment on its way out", "{}", going_attachment, ERR_ABORTED,
-	  "DPUVolumeAttachment dpf/n1-pvc-1 is being deleted; retry when it is gone", true },
+	  "DPUVolumeAttachment dpf/n1-pvc-1 is being deleted; retry after its deletion", true },
 	{ "an attachment deleted by somebody", "{}", deleted_attachment, ERR_ABORTED,
-	  "DPUVolumeAttachment dpf/n1-pvc-1 was deleted while it was waited for", false },
+	  "DPUVolumeAttachment dpf/n1-pvc-1 was deleted during the wait for it", false },
 	{ "may not create", "{}", create_forbidden, ERR_PERMISSION,
 	  "DPUVolumeAttachment dpf/n1-pvc-1: cannot create", false },
 	{ "made, the answer was lost, and then not allowed", "{}", lost_then_forbidden,
@@ -650,6 +690,208 @@ static const struct {
 	{ "a status that cannot be understood", "{}", malformed_status, ERR_UNAVAILABLE,
 	  "DPUVolumeAttachment dpf/n1-pvc-1 status.dpuAttached: is not a boolean", true },
 };
+
+/* ---- the DPU of the node ---- */
+
+#define D "dpus"
+#define DPU(name, node, more) \
+	"{\"metadata\":{\"name\":\"" name "\"" more "},\"spec\":{\"dpuNodeName\":\"" node "\"}}"
+#define LABEL(node) ",\"labels\":{\"provisioning.dpu.nvidia.com/dpunode-name\":\"" node "\"}"
+#define PREFERRED ",\"annotations\":{\"storage.nvidia.com/preferred-dpu\":\"\"}"
+#define GOING ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\""
+
+static void dpu_comes_later(void)
+{
+	if (fake.dpu_lists == 2)
+		fake_put(D, DPU("d1", "n1", LABEL("n1")));
+}
+static void cache_is_behind(void)
+{
+	fake.during_list = dpu_comes_later;
+}
+static void dpus_not_served(void)
+{
+	fake.dpus = false;
+}
+static void dpus_forbidden(void)
+{
+	fake_refuse("list", D, ERR_PERMISSION, "dpus is forbidden");
+}
+static void dpus_away(void)
+{
+	fake_refuse("list", D, ERR_UNAVAILABLE, "connection refused");
+}
+static void dpus_away_later(void)
+{
+	fake_refuse_after(2, "list", D, ERR_DEADLINE, "no answer");
+}
+static void dpus_refused_for_good(void)
+{
+	fake_refuse("list", D, ERR_INVALID, "unable to parse the selector");
+}
+static void attached_already(void)
+{
+	fake_put(A, LABELLED(NAME, "pvc-1", "n1"));
+	fake_change_text(A, NAME, STATUS(""));
+}
+static void attached_already_by_hand(void)
+{
+	fake_put(A, ATTACHMENT(NAME, "pvc-1", "n1"));
+	fake_change_text(A, NAME, STATUS(""));
+}
+
+#define NONE                                                                                 \
+	"DPUNode dpf/n1: has no DPU (0 DPUs have spec.dpuNodeName n1, expected 1), and DPF " \
+	"needs one to detach; create the DPU, or delete the DPUNode"
+#define SEVERAL(n, preferred)                                                                \
+	"DPUNode dpf/n1: DPF can select none of its " #n " DPUs (" #preferred                \
+	" have the annotation storage.nvidia.com/preferred-dpu, expected 1), and needs one " \
+	"to detach; annotate exactly one DPU"
+#define LEAVES                                                                                   \
+	"DPUNode dpf/n1: its DPU is being deleted (metadata.deletionTimestamp is set, expected " \
+	"none), and DPF needs one to detach; retry when there is another DPU, or delete the DPUNode"
+
+static const struct {
+	const char *what;
+	const char *dpus[3];
+	void (*world)(void);
+	int lists; /* of DPUs */
+	enum err_code code;
+	const char *text;
+} by_dpu[] = {
+	{ "one", { DPU("d1", "n1", LABEL("n1")) }, nothing, 1, ERR_OK, NULL },
+	{ "one that is not Ready",
+	  { "{\"metadata\":{\"name\":\"d1\"" LABEL(
+		  "n1") "},\"spec\":{\"dpuNodeName\":\"n1\"},"
+	                "\"status\":{\"phase\":\"Rebooting\",\"conditions\":[{\"type\":\"Ready\",\"status\":"
+	                "\"False\"}]}}" },
+	  nothing,
+	  1,
+	  ERR_OK,
+	  NULL },
+	{ "one without the label", { DPU("d1", "n1", "") }, nothing, 3, ERR_OK, NULL },
+	{ "one that the cache does not show yet", { NULL }, cache_is_behind, 3, ERR_OK, NULL },
+	{ "one that is preferred of three",
+	  { DPU("d1", "n1", LABEL("n1")), DPU("d2", "n1", LABEL("n1") PREFERRED),
+	    DPU("d3", "n1", LABEL("n1")) },
+	  nothing,
+	  1,
+	  ERR_OK,
+	  NULL },
+	{ "one that is preferred, and another that is being deleted",
+	  { DPU("d1", "n1", LABEL("n1") GOING), DPU("d2", "n1", LABEL("n1") PREFERRED) },
+	  nothing,
+	  1,
+	  ERR_OK,
+	  NULL },
+	{ "none", { NULL }, nothing, 3, ERR_UNAVAILABLE, NONE },
+	{ "those of other nodes",
+	  { DPU("d1", "n2", LABEL("n2")), DPU("d2", "n2", "") },
+	  nothing,
+	  3,
+	  ERR_UNAVAILABLE,
+	  NONE },
+	{ "one of another node with the label of this one",
+	  { DPU("d1", "n2", LABEL("n1")) },
+	  nothing,
+	  3,
+	  ERR_UNAVAILABLE,
+	  NONE },
+	{ "two",
+	  { DPU("d1", "n1", LABEL("n1")), DPU("d2", "n1", LABEL("n1")) },
+	  nothing,
+	  3,
+	  ERR_UNAVAILABLE,
+	  SEVERAL(2, 0) },
+	{ "one that is preferred, and another without the label, which DPF did not make",
+	  { DPU("d1", "n1", LABEL("n1") PREFERRED), DPU("d2", "n1", LABEL("n1")),
+	    DPU("d3", "n1", PREFERRED) },
+	  nothing,
+	  1,
+	  ERR_OK,
+	  NULL },
+	{ "three, two of them preferred",
+	  { DPU("d1", "n1", LABEL("n1") PREFERRED), DPU("d2", "n1", LABEL("n1")),
+	    DPU("d3", "n1", LABEL("n1") PREFERRED) },
+	  nothing,
+	  3,
+	  ERR_UNAVAILABLE,
+	  SEVERAL(3, 2) },
+	{ "one that is being deleted",
+	  { DPU("d1", "n1", LABEL("n1") GOING) },
+	  nothing,
+	  3,
+	  ERR_UNAVAILABLE,
+	  LEAVES },
+	{ "two, of which the preferred one is being deleted",
+	  { DPU("d1", "n1", LABEL("n1") PREFERRED GOING), DPU("d2", "n1", LABEL("n1")) },
+	  nothing,
+	  3,
+	  ERR_UNAVAILABLE,
+	  LEAVES },
+	{ "none, and the volume is attached", { NULL }, attached_already, 0, ERR_OK, NULL },
+	{ "none, and the volume is attached by hand",
+	  { NULL },
+	  attached_already_by_hand,
+	  0,
+	  ERR_OK,
+	  NULL },
+	{ "DPUs are not served", { NULL }, dpus_not_served, 1, ERR_OK, NULL },
+	{ "the right is missing", { NULL }, dpus_forbidden, 1, ERR_OK, NULL },
+	{ "the list fails",
+	  { DPU("d1", "n1", LABEL("n1")) },
+	  dpus_away,
+	  1,
+	  ERR_UNAVAILABLE,
+	  "DPUs of node n1: connection refused" },
+	{ "a later list fails",
+	  { NULL },
+	  dpus_away_later,
+	  3,
+	  ERR_DEADLINE,
+	  "DPUs of node n1: no answer" },
+	{ "the list is refused for good",
+	  { NULL },
+	  dpus_refused_for_good,
+	  1,
+	  ERR_UNAVAILABLE,
+	  "DPUs of node n1: unable to parse the selector" },
+};
+
+START_TEST(a_node_without_a_usable_dpu_gets_no_attachment)
+{
+	bool by_lists = _i >= (int)ARRAY_LEN(by_dpu);
+	size_t row = (size_t)_i % ARRAY_LEN(by_dpu);
+	struct err err = ERR_INIT;
+
+	indexed = !by_lists;
+	setup();
+	c.node_cache = node_cache_new();
+	fake.dpus = true;
+	fake.on_create = fake_json(STATUS(""));
+	for (size_t i = 0; i < ARRAY_LEN(by_dpu[row].dpus) && by_dpu[row].dpus[i]; i++)
+		fake_put(D, by_dpu[row].dpus[i]);
+	by_dpu[row].world();
+	IGNORE_RESULT(publish("{}", NULL, &err));
+	ck_assert_msg(err.code == by_dpu[row].code, "%s: %s %s", by_dpu[row].what,
+	              err_code_name(err.code), err.msg);
+	if (err.code)
+		ROW_STR_EQ(by_dpu[row].what, err.msg, by_dpu[row].text);
+	ck_assert_msg(!err.code || code_is_open(err.code), "%s", by_dpu[row].what);
+	ck_assert_msg(fake.dpu_lists == by_dpu[row].lists, "%s: %d lists", by_dpu[row].what,
+	              fake.dpu_lists);
+	ck_assert_msg(!fake_find(A, NAME) == (err.code != ERR_OK), "%s: attachment",
+	              by_dpu[row].what);
+	/* A positive result is cached for some time, and a refused kind is not requested. */
+	if (!err.code && by_dpu[row].lists)
+		ck_assert_int_eq(node_check_dpu(&c, "n1", wait_limit(), &err), 0);
+	if (!err.code)
+		ck_assert_msg(publish("{}", NULL, &err) == 0, "%s", err.msg);
+	ck_assert_int_eq(fake.dpu_lists, by_dpu[row].lists);
+	indexed = false;
+	teardown();
+}
+END_TEST
 
 /* ---- what the API server's cache shows of the volume ---- */
 
@@ -672,7 +914,7 @@ static const struct {
 	void (*world)(void);
 	int gets; /* with that of the node */
 	enum err_code code;
-	const char *says; /* the capacity that the node is told, or the refusal */
+	const char *says; /* the capacity in the publish context, or the refusal */
 } by_cache[] = {
 	{ "what it shows is good", CACHED("", MODES, "1Gi"), nothing, 2, ERR_OK, "1073741824" },
 	{ "the volume has grown since", CACHED("", MODES, "512Mi"), nothing, 2, ERR_OK,
@@ -776,7 +1018,7 @@ START_TEST(publish_succeeds_where_it_may)
 }
 END_TEST
 
-/* Which modes, by CSI's numbers, a volume of these accessModes may be used with. */
+/* The modes, by CSI's numbers, in which a volume with these accessModes may be used. */
 START_TEST(a_narrower_use_is_allowed_and_a_wider_one_refused)
 {
 	static const struct {
@@ -853,10 +1095,10 @@ START_TEST(a_node_that_could_not_be_looked_for_is_not_remembered)
 	setup();
 	c.node_cache = node_cache_new();
 	neither_nodes();
-	ck_assert_int_eq(node_check(&c, "n9", deadline_in_ms(1000), &err), 0);
+	ck_assert_int_eq(node_check(&c, "n9", wait_limit(), &err), 0);
 	fake.n_refusals = 0;
 	c.dpu_nodes.again_at = 1;
-	ck_assert_int_eq(node_check(&c, "n9", deadline_in_ms(1000), &err), -1);
+	ck_assert_int_eq(node_check(&c, "n9", wait_limit(), &err), -1);
 	ck_assert_msg(err.code == ERR_NOT_FOUND, "%s", err.msg);
 	c.node_cache = node_cache_free(c.node_cache);
 	teardown();
@@ -873,7 +1115,7 @@ START_TEST(a_node_check_that_was_refused_comes_back_within_a_minute)
 	fake.on_create = fake_json(STATUS(""));
 	ck_assert_msg(publish(unknown, NULL, &err) == 0, "%s", err.msg);
 	ck_assert_int_le(c.dpu_nodes.again_at, monotonic_ns() + INT64_C(60000000000));
-	/* Refused again, it rests for longer; ten minutes at most. */
+	/* After another refusal, the pause is longer; ten minutes at most. */
 	for (int i = 0; i < 9; i++) {
 		int64_t before = monotonic_ns();
 
@@ -895,7 +1137,7 @@ START_TEST(a_node_check_that_was_refused_comes_back_within_a_minute)
 }
 END_TEST
 
-/* Each asks while the one before waits for its refusal. */
+/* Each sends its request while the previous one waits for its refusal. */
 static int at_once;
 static void another_check(void)
 {
@@ -961,7 +1203,7 @@ START_TEST(until_all_attachments_are_read_publish_waits_and_says_how_far_it_is)
 }
 END_TEST
 
-/* There is none before kubelet has registered the driver: that refuses nothing. */
+/* None exists before kubelet has registered the driver: that refuses nothing. */
 START_TEST(a_csinode_that_is_not_there_is_not_asked_for_each_time)
 {
 	struct err err = ERR_INIT;
@@ -989,12 +1231,13 @@ END_TEST
 START_TEST(who_was_later_gives_way_to_another_driver)
 {
 	static const struct {
-		const char *what, *first, *second; /* made just before our POST */
+		const char *what, *first, *second; /* created just before our POST */
 		bool quiet;                        /* the watch brings neither */
 		bool many;                         /* the volume allows many nodes */
 		const char *text;                  /* NULL: it is published */
 		bool there;                        /* ours, afterwards */
-		int news;                          /* waited for: of what this call has made */
+		/* events of the attachment of this call that were awaited */
+		int news;
 	} rows[] = {
 		{ "nobody else", NULL, NULL, false, false, NULL, true, 1 },
 		{ "another driver was first", LABELLED("n2-pvc-1", "pvc-1", "n2"), NULL, false,
@@ -1044,7 +1287,7 @@ START_TEST(who_was_later_gives_way_to_another_driver)
 }
 END_TEST
 
-/* Ours is there, so whatever is wrong with removing it is not final. */
+/* Our attachment exists, so an error while removing it is not final. */
 START_TEST(who_was_first_goes_on_although_the_later_one_stays)
 {
 	static const char here[] = LABELLED(NAME, "pvc-1", "n1");
@@ -1102,7 +1345,7 @@ START_TEST(what_cannot_be_withdrawn_may_be_attached)
 }
 END_TEST
 
-/* So is its limit, which is read once more before it refuses. */
+/* The same applies to its limit, which is re-read before a refusal. */
 START_TEST(a_node_that_was_found_is_not_asked_for_again)
 {
 	static const char csi_node[] =
@@ -1126,16 +1369,16 @@ START_TEST(a_node_that_was_found_is_not_asked_for_again)
 	fake_run_step();
 	fake_put(A, LABELLED("n1-pvc-2", "pvc-2", "n1"));
 	ck_assert_msg(publish("{}", NULL, &err) == 0, "%s", err.msg);
-	ck_assert_int_eq(fake.gets, 5); /* CSINode, for the first time */
+	ck_assert_int_eq(fake.gets, 5); /* CSINode, the first read */
 	fake_then(A, NAME, NULL);
 	fake_run_step();
 	gets = fake.gets;
 	fake_put(A, LABELLED("n1-pvc-3", "pvc-3", "n1"));
 	ck_assert_int_eq(publish("{}", NULL, &err), -1);
 	ck_assert_int_eq(err.code, ERR_EXHAUSTED);
-	ck_assert_int_eq(fake.gets - gets, 2); /* CSINode, once more */
+	ck_assert_int_eq(fake.gets - gets, 2); /* CSINode, the re-read */
 	err_clear(&err);
-	/* kubelet has counted again: what was remembered does not refuse. */
+	/* kubelet has counted again: the cached value does not refuse. */
 	fake_change_text("csinodes", "n1",
 	                 "{\"spec\":{\"drivers\":[{\"name\":\"csi.snap.nvidia.com\","
 	                 "\"allocatable\":{\"count\":3}}]}}");
@@ -1191,6 +1434,15 @@ static void attached_and_held(void)
 	fake.hold = true;
 	fake_then(A, NAME, "{\"status\":{\"message\":\"DPUDetach not ready: busy\"}}");
 }
+static void attached_without_a_dpu(void)
+{
+	attached();
+	fake.hold = true;
+	fake_then(A, NAME,
+	          "{\"status\":{\"conditions\":[{\"type\":\"DPUVolumeAttachmentReconciled\","
+	          "\"status\":\"False\",\"reason\":\"Error\",\"message\":"
+	          "\"no DPU found for DPUNode n1\"}]}}");
+}
 static void attached_held_then_gone(void)
 {
 	attached();
@@ -1198,7 +1450,7 @@ static void attached_held_then_gone(void)
 	fake_then(A, NAME, "{}");
 	fake_then(A, NAME, NULL);
 }
-/* The watch lags: it brings the attachment of before, while the new one is there. */
+/* The watch lags: it delivers the previous attachment, while the new one exists. */
 static void attached_and_held_and_the_watch_lags(void)
 {
 	attached();
@@ -1252,19 +1504,24 @@ static const struct {
 	  attached_twice_and_held_for_a_while, ERR_OK, NULL, 1 },
 	{ "from every node, and it stays", "pvc-1", "", attached_twice_and_held, ERR_DEADLINE,
 	  "timeout occurred while waiting for volume attachment deletion: DPUVolumeAttachment "
-	  "dpf/n1-pvc-1 is still there: no conditions yet",
+	  "dpf/n1-pvc-1 still exists: no conditions yet; DPF has not started: check that its host controller runs and every DPU cluster is reachable",
 	  3 },
 	{ "from one of two nodes", "pvc-1", "n2", attached_to_many, ERR_OK, NULL, 3 },
 	{ "another volume and node of the same joined name", "pvc-1", "n1", other_volume, ERR_OK,
 	  NULL, 1 },
 	{ "it stays", "pvc-1", "n1", attached_and_held, ERR_DEADLINE,
 	  "timeout occurred while waiting for volume attachment deletion: DPUVolumeAttachment "
-	  "dpf/n1-pvc-1 is still there: DPUDetach not ready: busy; no conditions yet",
+	  "dpf/n1-pvc-1 still exists: DPUDetach not ready: busy; no conditions yet",
+	  2 },
+	{ "it stays, and the node has no DPU", "pvc-1", "n1", attached_without_a_dpu, ERR_DEADLINE,
+	  "timeout occurred while waiting for volume attachment deletion: DPUVolumeAttachment "
+	  "dpf/n1-pvc-1 still exists: DPUVolumeAttachmentReconciled=False (Error: no DPU found for "
+	  "DPUNode n1)",
 	  2 },
 	{ "it stays, and the watch brings the one before it", "pvc-1", "n1",
 	  attached_and_held_and_the_watch_lags, ERR_DEADLINE,
 	  "timeout occurred while waiting for volume attachment deletion: DPUVolumeAttachment "
-	  "dpf/n1-pvc-1 is still there: no conditions yet",
+	  "dpf/n1-pvc-1 still exists: no conditions yet; DPF has not started: check that its host controller runs and every DPU cluster is reachable",
 	  2 },
 	{ "the watch brings the one before it, and the read is refused", "pvc-1", "n1",
 	  attached_and_the_watch_lags_and_get_fails, ERR_UNAVAILABLE,
@@ -1273,8 +1530,8 @@ static const struct {
 	  ERR_UNAVAILABLE, "waiting for DPUVolumeAttachment dpf/n1-pvc-1: cannot watch", 2 },
 	{ "may not delete", "pvc-1", "n1", detach_forbidden, ERR_PERMISSION,
 	  "DPUVolumeAttachment dpf/n1-pvc-1: cannot delete", 2 },
-	{ "from every node, and may not list", "pvc-1", "", list_forbidden, ERR_PERMISSION,
-	  "listing the attachments of volume pvc-1: cannot list", 0 },
+	{ "from every node, and is not permitted to list", "pvc-1", "", list_forbidden,
+	  ERR_PERMISSION, "listing the attachments of volume pvc-1: cannot list", 0 },
 };
 
 static unsigned count_attachments(void)
@@ -1320,7 +1577,7 @@ END_TEST
 START_TEST(what_the_index_knows_is_detached_without_a_read)
 {
 	static const struct {
-		const char *what, *heard, *there; /* by the index; in the API server */
+		const char *what, *heard, *there; /* in the index; in the API server */
 		enum err_code code;
 		int gets, deletes;
 		unsigned left, left_by_a_retry;
@@ -1328,7 +1585,7 @@ START_TEST(what_the_index_knows_is_detached_without_a_read)
 		{ "it is there", NULL, ATTACHMENT(NAME, "pvc-1", "n1"), ERR_OK, 0, 1, 0, 0 },
 		{ "it has gone", WITH_UID(OLD_UID, NAME, "pvc-1", "n1"), NULL, ERR_OK, 0, 1, 0, 0 },
 		/* Perhaps after a DELETE of this call, for a pod of today. */
-		{ "it was made anew", WITH_UID(OLD_UID, NAME, "pvc-1", "n1"),
+		{ "it was created again", WITH_UID(OLD_UID, NAME, "pvc-1", "n1"),
 		  ATTACHMENT(NAME, "pvc-1", "n1"), ERR_ABORTED, 0, 1, 1, 0 },
 		{ "another volume has its name now", WITH_UID(OLD_UID, NAME, "pvc-1", "n1"),
 		  ATTACHMENT(NAME, "1", "n1-pvc"), ERR_ABORTED, 0, 1, 1, 1 },
@@ -1376,7 +1633,7 @@ START_TEST(every_node_is_asked_to_detach_before_the_first_is_waited_for)
 	struct json *q AUTO(json_free) = fake_json("{\"volume_id\":\"pvc-1\"}");
 	static const struct {
 		const char *what;
-		int refused; /* DELETEs that pass before one is refused; -1: none is */
+		int refused; /* DELETEs that succeed before one is refused; -1: all succeed */
 		enum err_code code;
 	} rows[] = {
 		{ "all wait", -1, ERR_DEADLINE },
@@ -1400,9 +1657,70 @@ START_TEST(every_node_is_asked_to_detach_before_the_first_is_waited_for)
 }
 END_TEST
 
-SUITE("publish", the_node_is_told_where_its_device_is,
-      an_attachment_is_made_as_the_go_plugin_makes_it, an_incomplete_status_is_never_passed_on,
-      LOOP(publish_is_refused_with_a_reason, 2),
+/* The Event that a refused publish has written; NULL: none. */
+static const struct json *event_of_publish(void (*also)(void), struct err *err)
+{
+	const struct event_recorder_options o = { .driver = "csi.snap.nvidia.com" };
+	static struct json *event;
+
+	ck_assert_msg(!event_recorder_start(&o, &c.events, err), "%s", err->msg);
+	also();
+	ck_assert_int_eq(publish("{}", NULL, err), -1);
+	WAIT_UNTIL(metric_value(METRIC_EVENTS, LABELS("ok")) > 0);
+	event_recorder_stop(c.events);
+	c.events = event_recorder_free(c.events);
+	event = NULL;
+	for (size_t i = 0; i < fake.n_objects; i++)
+		if (str_eq(fake.objects[i].plural, "events"))
+			event = fake.objects[i].tree;
+	return event;
+}
+
+static void attached_to_n2(void)
+{
+	fake_put(A, ATTACHMENT("n2-pvc-1", "pvc-1", "n2"));
+	fake_put("persistentvolumes",
+	         "{\"metadata\":{\"name\":\"pvc-1\"},\"spec\":{\"csi\":{\"driver\":"
+	         "\"csi.snap.nvidia.com\",\"volumeHandle\":\"pvc-1\"}}}");
+}
+
+static void a_node_without_dpu(void)
+{
+	fake.dpus = true;
+}
+
+static const struct {
+	void (*also)(void);
+	const char *kind, *name, *reason, *message;
+} event_rows[] = {
+	{ full_node, "Node", "n1", "NoFreeFunction", FULL_NODE },
+	{ no_functions_left, "Node", "n1", "NoFreeFunction", "no free function: all 4 of kind vf" },
+	{ a_node_without_dpu, "Node", "n1", "NoUsableDPU", "DPUNode dpf/n1: has no DPU" },
+	{ attached_to_n2, "PersistentVolume", "pvc-1", "AttachedToOtherNode",
+	  "volume pvc-1 is attached to node n2 (DPUVolumeAttachment n2-pvc-1)" },
+};
+
+START_TEST(a_refusal_that_a_person_has_to_end_is_an_event)
+{
+	struct err err = ERR_INIT;
+	const struct json *event;
+
+	setup();
+	event = event_of_publish(event_rows[_i].also, &err);
+	ck_assert_ptr_nonnull(event);
+	ck_assert_str_eq(json_str(event, "involvedObject.kind"), event_rows[_i].kind);
+	ck_assert_str_eq(json_str(event, "involvedObject.name"), event_rows[_i].name);
+	ck_assert_str_eq(json_str(event, "reason"), event_rows[_i].reason);
+	ck_assert_msg(strstr(json_str(event, "message"), event_rows[_i].message), "%s",
+	              json_str(event, "message"));
+	teardown();
+}
+END_TEST
+
+SUITE("publish", LOOP(a_refusal_that_a_person_has_to_end_is_an_event, ARRAY_LEN(event_rows)),
+      the_node_is_told_where_its_device_is, an_attachment_is_made_as_the_go_plugin_makes_it,
+      an_incomplete_status_is_never_passed_on, LOOP(publish_is_refused_with_a_reason, 2),
+      LOOP(a_node_without_a_usable_dpu_gets_no_attachment, 2 * ARRAY_LEN(by_dpu)),
       LOOP(the_api_servers_cache_lets_a_volume_pass_and_never_refuses_one, ARRAY_LEN(by_cache)),
       LOOP(publish_succeeds_where_it_may, 2), a_narrower_use_is_allowed_and_a_wider_one_refused,
       attachments_of_other_volumes_are_not_even_read,

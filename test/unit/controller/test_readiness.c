@@ -34,6 +34,18 @@ static const struct {
 	{ "no status", "{}", AWAIT_NOT_YET, "is not attached" },
 	{ "no device", "{\"status\":{\"dpuAttached\":true}}", AWAIT_NOT_YET, "status.dpu is missing" },
 	{ "being deleted", "{" DELETING "\"status\":{" DPU "}}", -1, "is being deleted" },
+	{ "attached once more, and the address is that of before",
+	  "{\"status\":{\"message\":\"DPUAttach not ready: \"," DPU ",\"conditions\":[{\"type\":\"DPUAttached\",\"status\":\"True\"}]}}",
+	  AWAIT_NOT_YET, "is not attached: DPUAttach not ready; status.dpu is from before DPUAttached was True" },
+	{ "the same of the controller's part",
+	  "{\"status\":{\"message\":\"ControllerAttach not ready: busy\"," DPU ",\"conditions\":[{\"type\":\"DPUAttached\",\"status\":\"True\"}]}}",
+	  AWAIT_NOT_YET, "status.dpu is from before DPUAttached was True" },
+	{ "attached once more, and the status is written",
+	  "{\"status\":{\"message\":\"\"," DPU ",\"conditions\":[{\"type\":\"DPUAttached\",\"status\":\"True\"}]}}",
+	  0, "" },
+	{ "another message",
+	  "{\"status\":{\"message\":\"Success\"," DPU ",\"conditions\":[{\"type\":\"DPUAttached\",\"status\":\"True\"}]}}",
+	  0, "" },
 };
 
 static void check(const char *what, int rc, int want, const char *says, const char *why,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the controller says that it can do its work. */
+/* When the controller reports readiness. */
 #include <string.h>
 
 #include "controller/attachment_index.h"
 #include "controller/ready.h"
 #include "test/lib/suite.h"
+#include "test/lib/wait.h"
 #include "test/unit/controller/kube_memory.h"
 
 static struct controller c = { .namespace = FAKE_NS, .driver_name = "csi.snap.nvidia.com" };
@@ -14,7 +15,7 @@ START_TEST(an_api_server_that_serves_both_kinds_is_enough)
 	struct err err = ERR_INIT;
 
 	fake_reset();
-	ck_assert_int_eq(controller_check_api(&c, deadline_in_ms(1000), &err), 0);
+	ck_assert_int_eq(controller_check_api(&c, wait_limit(), &err), 0);
 	ck_assert_int_eq(fake.gets, 2);
 	fake_reset();
 }
@@ -36,7 +37,7 @@ START_TEST(what_is_refused_is_told)
 
 	fake_reset();
 	fake_refuse("get", refusals[_i].plural, refusals[_i].code, refusals[_i].text);
-	ck_assert_int_eq(controller_check_api(&c, deadline_in_ms(1000), &err), -1);
+	ck_assert_int_eq(controller_check_api(&c, wait_limit(), &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.msg, refusals[_i].text));
 	fake_reset();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ValidateVolumeCapabilities confirms what is true, and says what is not. */
+/* ValidateVolumeCapabilities confirms true capabilities, and names differences. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,14 +71,14 @@ static const struct {
 	  "MULTI_NODE_READER_ONLY" },
 	{ "the other access type",
 	  "{\"volume_id\":\"ours\"," CAPS("SINGLE_NODE_WRITER", "block") "}", ERR_OK,
-	  "VolumeCapability.AccessType: volume ours was made for access type mount, not block" },
+	  "VolumeCapability.AccessType: volume ours was created for access type mount, not block" },
 	{ "either access type, of a volume that does not say",
 	  "{\"volume_id\":\"theirs\"," CAPS("MULTI_NODE_MULTI_WRITER", "block") "}", ERR_OK, NULL },
 	{ "several nodes writing one filesystem",
 	  "{\"volume_id\":\"theirs\"," CAPS("MULTI_NODE_MULTI_WRITER", "mount") "}", ERR_OK,
 	  "VolumeCapabilities.AccessMode: MULTI_NODE_MULTI_WRITER needs a raw block volume "
-	  "(volumeMode: Block): ext4 is no cluster filesystem, writing it while other nodes have "
-	  "it mounted would destroy it" },
+	  "(volumeMode: Block): ext4 is not a cluster filesystem; writing to it while other nodes "
+	  "have it mounted would destroy it" },
 	{ "the real context",
 	  "{\"volume_id\":\"ours\"," RWO ",\"volume_context\":{\"storagePolicyName\":\"gold\","
 	  "\"storageVendorName\":\"v1\",\"functionType\":\"pf\",\"hotplugFunction\":\"true\","

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * virtio-fs through the controller's door: what is made, attached and told to the node, beside NVMe
- * volumes, for volumes of every origin. What CreateVolume refuses is in test_create_errors.c.
+ * virtio-fs through the controller's RPC handlers: volumes, attachments and publish contexts, mixed
+ * with NVMe volumes, for volumes of every origin. The refusals of CreateVolume are in
+ * test_create_errors.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,7 +160,7 @@ static const struct {
 	  "},\"volume_capabilities\":[" CAP("SINGLE_NODE_MULTI_WRITER") "," CAP(
 		  "MULTI_NODE_READER_ONLY") "," CAP("MULTI_NODE_MULTI_WRITER") "]}",
 	  SPEC("\"ReadWriteOnce\",\"ReadOnlyMany\",\"ReadWriteMany\"", "1Gi"), NULL },
-	/* No filesystem needs room for itself. */
+	/* No filesystem needs space of its own. */
 	{ "of a few bytes", EMULATION_NVME,
 	  "{\"parameters\":{" SHARE "},\"capacity_range\":{\"required_bytes\":4096}}",
 	  SPEC("\"ReadWriteOnce\"", "4Ki"), NULL },
@@ -191,7 +192,7 @@ START_TEST(a_share_is_made_and_made_only_once)
 }
 END_TEST
 
-/* The flag says virtio-fs; a class, a claim or an older volume says something else. */
+/* The flag says virtio-fs; a class, a claim or an older volume says otherwise. */
 START_TEST(the_kinds_are_kept_apart)
 {
 	static const struct {
@@ -208,15 +209,15 @@ START_TEST(the_kinds_are_kept_apart)
 		  "\"block\":{}}]}",
 		  ERR_UNIMPLEMENTED, "VolumeCapabilities[0].Block is not supported" },
 		{ "virtio-fs, and then NVMe", EMULATION_NVME, "{\"parameters\":{" SHARE "}}", "{}",
-		  ERR_EXISTS, "volumeMode is Filesystem, asked for is Block" },
+		  ERR_EXISTS, "volumeMode: have Filesystem, requested Block" },
 		{ "NVMe, and then virtio-fs", EMULATION_NVME, "{}", "{\"parameters\":{" SHARE "}}",
-		  ERR_EXISTS, "volumeMode is Block, asked for is Filesystem" },
-		{ "more modes than it was made with", EMULATION_VIRTIOFS, "{}",
+		  ERR_EXISTS, "volumeMode: have Block, requested Filesystem" },
+		{ "more modes than it was created with", EMULATION_VIRTIOFS, "{}",
 		  "{\"volume_capabilities\":[" CAP("MULTI_NODE_MULTI_WRITER") "]}", ERR_EXISTS,
-		  "accessModes is ReadWriteOnce, asked for is ReadWriteMany" },
-		{ "more room than it was made with", EMULATION_VIRTIOFS, "{}",
+		  "accessModes: have ReadWriteOnce, requested ReadWriteMany" },
+		{ "more room than it was created with", EMULATION_VIRTIOFS, "{}",
 		  "{\"capacity_range\":{\"required_bytes\":2147483648}}", ERR_EXISTS,
-		  "its size is 1073741824, not in the range of required 2147483648 and limit 0" },
+		  "its size is 1073741824 (requested: at least 2147483648, limit 0)" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -237,7 +238,7 @@ START_TEST(the_kinds_are_kept_apart)
 }
 END_TEST
 
-/* The image was exchanged while the claim was pending: the sidecar's retry finds its volume. */
+/* The image was replaced while the claim was pending: the sidecar's retry finds its volume. */
 START_TEST(a_share_that_the_go_plugin_began_is_finished)
 {
 	struct json *reply AUTO(json_free) = NULL;
@@ -259,7 +260,7 @@ START_TEST(a_share_that_the_go_plugin_began_is_finished)
 	same("context", json_at(reply, "volume.volume_context"),
 	     "{" CONTEXT ",\"functionType\":\"pf\",\"hotplugFunction\":\"true\"}");
 	ck_assert_int_eq(fake.deletes, 0);
-	/* Its attachment, which the Go plugin made, is taken too. */
+	/* Its attachment, created by the Go plugin, is also accepted. */
 	fake_put(A, "{\"metadata\":{\"name\":\"n1-pvc-1\"},\"spec\":{\"dpuVolumeName\":\"pvc-1\","
 	            "\"dpuNodeName\":\"n1\",\"functionType\":\"pf\",\"hotplugFunction\":true}}");
 	fake_change_text(A, "n1-pvc-1", DPU(TAG));
@@ -273,7 +274,7 @@ START_TEST(a_share_that_the_go_plugin_began_is_finished)
 }
 END_TEST
 
-/* What a final refusal promises holds for a share, too: nothing of ours is left. */
+/* The promise of a final refusal holds for a share, too: no object of ours is left. */
 START_TEST(a_share_that_cannot_be_made_leaves_nothing)
 {
 	struct err err = ERR_INIT;
@@ -378,7 +379,7 @@ START_TEST(a_status_without_the_device_of_its_kind_is_not_attached)
 		ck_assert_int_eq(attach("n1", "SINGLE_NODE_WRITER", "{}", NULL, &err), -1);
 		ck_assert_int_eq(err.code, ERR_DEADLINE);
 		ROW_STR_EQ(rows[i].what, err.msg, want);
-		/* It shows what it should, and the same call succeeds. */
+		/* It shows the right device, and the same call succeeds. */
 		err_clear(&err);
 		fake_change_text(A, "n1-pvc-1", DPU(TAG NSID));
 		ck_assert_msg(!attach("n1", "SINGLE_NODE_WRITER", "{}", NULL, &err), "%s: %s",
@@ -456,7 +457,7 @@ START_TEST(what_many_may_have_is_on_three_nodes_at_once_and_leaves_them_in_any_o
 		  "\"ReadWriteMany\"",
 		  "MULTI_NODE_READER_ONLY",
 		  { "n2", "n3", "n1" } },
-		/* external-attacher's mode for ReadWriteOnce beside ReadOnlyMany. */
+		/* external-attacher's mode for ReadWriteOnce together with ReadOnlyMany. */
 		{ "a writer and readers",
 		  "\"ReadWriteOnce\",\"ReadOnlyMany\"",
 		  "MULTI_NODE_SINGLE_WRITER",
@@ -506,7 +507,7 @@ START_TEST(what_one_node_may_have_is_on_one_node)
 }
 END_TEST
 
-/* Two drivers: the attachment of another is there just before ours. */
+/* Two drivers: the other's attachment was created just before ours. */
 START_TEST(the_later_of_two_drivers_gives_way_only_where_one_node_may_have_it)
 {
 	static const struct {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * CreateVolume and DeleteVolume when they do what they should; their errors are in
- * test_create_errors.c.
- */
+/* Successful CreateVolume and DeleteVolume; their errors are in test_create_errors.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +39,7 @@ static void teardown(void)
 	fake_reset();
 }
 
-/* The request patched onto a good one. */
+/* The request, patched onto a valid one. */
 static struct json *request(const char *patch)
 {
 	struct json *j = fake_json(
@@ -126,6 +123,20 @@ static const struct {
 	  "\"storageVendorPluginName\":\"plugin\",\"functionType\":\"vf\",\"hotplugFunction\":"
 	  "\"false\",\"csi.snap.nvidia.com/formatPolicy\":\"never\","
 	  "\"csi.snap.nvidia.com/emulation\":\"nvme\"}" },
+	{ "a claim whose names are texts of any kind",
+	  "{\"parameters\":{\"csi.storage.k8s.io/pvc/name\":"
+	  "\"x\\\",\\\"spec\\\":{\\\"dpuStoragePolicyName\\\":\\\"other\\\"}}\","
+	  "\"csi.storage.k8s.io/pvc/namespace\":\"../../kube-system\\n\"}}",
+	  "pvc-1",
+	  "{\"csi.snap.nvidia.com/name\":\"pvc-1\",\"csi.snap.nvidia.com/accessType\":\"mount\","
+	  "\"csi.snap.nvidia.com/functionType\":\"vf\",\"csi.snap.nvidia.com/hotplugFunction\":"
+	  "\"false\",\"csi.snap.nvidia.com/pvcName\":"
+	  "\"x\\\",\\\"spec\\\":{\\\"dpuStoragePolicyName\\\":\\\"other\\\"}}\","
+	  "\"csi.snap.nvidia.com/pvcNamespace\":\"../../kube-system\\n\"}",
+	  "{\"dpuStoragePolicyName\":\"gold\",\"parameters\":{},\"accessModes\":"
+	  "[\"ReadWriteOnce\"],\"resources\":{\"requests\":{\"storage\":\"1Gi\"}},"
+	  "\"volumeMode\":\"Block\"}",
+	  NULL },
 	{ "a chart's empty values",
 	  "{\"parameters\":{\"functionType\":\"\",\"hotplugFunction\":\"\"}}", "pvc-1",
 	  "{\"csi.snap.nvidia.com/name\":\"pvc-1\",\"csi.snap.nvidia.com/accessType\":\"mount\","
@@ -159,6 +170,8 @@ static const struct {
 	  NULL },
 };
 
+#define REQUEST "csi.snap.nvidia.com/request"
+
 START_TEST(a_request_becomes_a_dpuvolume_and_its_state_a_reply)
 {
 	for (size_t i = 0; i < ARRAY_LEN(made); i++) {
@@ -172,6 +185,11 @@ START_TEST(a_request_becomes_a_dpuvolume_and_its_state_a_reply)
 		ck_assert_msg(o, "%s: no object", made[i].what);
 		same(made[i].what, json_at(o->tree, "metadata.labels"),
 		     "{\"app.kubernetes.io/managed-by\":\"csi.snap.nvidia.com\"}");
+		/* Only this driver compares it, with its own other ones. */
+		ck_assert_int_eq(strlen(json_text(json_member(
+					 json_at(o->tree, "metadata.annotations"), REQUEST))),
+		                 32);
+		json_remove(json_at_mut(o->tree, "metadata.annotations"), REQUEST);
 		if (made[i].annotations)
 			same(made[i].what, json_at(o->tree, "metadata.annotations"),
 			     made[i].annotations);
@@ -182,7 +200,7 @@ START_TEST(a_request_becomes_a_dpuvolume_and_its_state_a_reply)
 		if (made[i].context)
 			same(made[i].what, json_at(reply, "volume.volume_context"),
 			     made[i].context);
-		/* One write and no read: the rest came by the watch. */
+		/* One write and no read: the rest arrived by the watch. */
 		ck_assert_int_eq(fake.creates, 1);
 		ck_assert_int_eq(fake.gets + fake.lists + fake.deletes, 0);
 		teardown();
@@ -193,7 +211,7 @@ END_TEST
 #define KEY "topology.csi.snap.nvidia.com/dpu"
 #define WHERE "{\"accessibility_requirements\":{\"requisite\":[{\"segments\":{%s}}]}}"
 
-/* The requirement, asked of a controller with and without --topology. */
+/* The requirement, sent to a controller with and without --topology. */
 static const struct {
 	const char *what, *segments;
 	const char *key, *topology; /* NULL: none */
@@ -244,7 +262,7 @@ START_TEST(a_volume_is_waited_for_through_its_states)
 }
 END_TEST
 
-/* What the conditions of a volume are when the wait for it is over. */
+/* The conditions of a volume at the deadline of its wait. */
 static const char *page_while_it_waits(const char *state)
 {
 	static struct str page = STR_INIT(1 << 20);
@@ -404,7 +422,7 @@ static void a_volume_held_then_gone_and_lag(void)
 	a_volume_held_then_gone();
 	the_watch_lags();
 }
-/* The API server's cache is behind what has happened. */
+/* The API server's cache lags behind. */
 static void a_volume_that_the_cache_does_not_show(void)
 {
 	a_volume();
@@ -496,27 +514,27 @@ static const struct {
 	{ "one that the cache does not show yet", "pvc-1", a_volume_that_the_cache_does_not_show,
 	  ERR_OK, NULL, 1 },
 	{ "one that the cache shows as the one before", "pvc-1", the_volume_before_is_in_the_cache,
-	  ERR_ABORTED, "DPUVolume dpf/pvc-1 was made anew by somebody while it was deleted; retry",
-	  1 },
+	  ERR_ABORTED,
+	  "DPUVolume dpf/pvc-1 was created again by another client during its deletion; retry", 1 },
 	{ "one that the cache alone still shows", "pvc-1", a_volume_that_is_in_the_cache_alone,
 	  ERR_OK, NULL, 1 },
 	{ "one on its way out in the cache alone", "pvc-1", a_volume_that_goes_in_the_cache_alone,
 	  ERR_OK, NULL, 0 },
 	{ "one that failed", "pvc-1", a_volume_failed, ERR_OK, NULL, 1 },
 	{ "one that stays", "pvc-1", a_volume_held, ERR_DEADLINE,
-	  "timeout occurred while waiting for volume deletion: DPUVolume dpf/pvc-1 is still there: "
+	  "timeout occurred while waiting for volume deletion: DPUVolume dpf/pvc-1 still exists: "
 	  "DPUVolumeReconciled=False (AwaitingDeletion: volume is attached)",
 	  1 },
 	{ "one that stays, and the watch brings the one before it", "pvc-1", a_volume_held_and_lag,
 	  ERR_DEADLINE,
-	  "timeout occurred while waiting for volume deletion: DPUVolume dpf/pvc-1 is still there: "
+	  "timeout occurred while waiting for volume deletion: DPUVolume dpf/pvc-1 still exists: "
 	  "DPUVolumeReconciled=False (AwaitingDeletion: volume is attached)",
 	  1 },
 	{ "one that goes, and the watch brings the one before it", "pvc-1",
 	  a_volume_held_then_gone_and_lag, ERR_OK, NULL, 1 },
 	{ "one that stays, without a watch that would tell", "pvc-1", a_volume_held_unwatched,
 	  ERR_DEADLINE,
-	  "timeout occurred while waiting for volume deletion: DPUVolume dpf/pvc-1 is still there: "
+	  "timeout occurred while waiting for volume deletion: DPUVolume dpf/pvc-1 still exists: "
 	  "DPUVolumeReconciled=False (AwaitingDeletion: volume is attached); connection refused",
 	  1 },
 	{ "an attached one", "pvc-1", an_attached_volume, ERR_PRECONDITION,
@@ -600,7 +618,7 @@ END_TEST
 
 static const struct {
 	const char *what, *schema, *can;
-	int asked; /* requests for the schema, by two questions */
+	int asked; /* requests for the schema, for two calls */
 } abilities[] = {
 	{ "a CRD whose spec.resources is immutable", SCHEMA(RULE), CAN "]}", 1 },
 	{ "one whose spec.resources may change", SCHEMA("{\"type\":\"object\""),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ControllerGetVolumeHealth tells what DPF finds wrong, and nothing else. */
+/* ControllerGetVolumeHealth reports DPF's faults, and nothing else. */
 #include "controller/volume_health.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static struct controller c;
 
 static const struct {
 	const char *what;
-	const char *meta, *status;                /* of the volume; status NULL: there is none */
+	const char *meta, *status;                /* of the volume; status NULL: absent */
 	const char *meta_1, *status_1, *status_2; /* of its attachments to n1, n2; NULL: none */
 	const char *want; /* "status reason: message; ..." or the error's text */
 	enum err_code code;
@@ -48,8 +48,8 @@ static const struct {
 	  "2 VolumeNotBound: DPUVolume dpf/v is not bound (phase Lost): no conditions yet|",
 	  ERR_OK },
 	{ "being deleted", ",\"deletionTimestamp\":\"x\"", BOUND, NULL, NULL, NULL,
-	  "1 BeingDeleted: DPUVolume dpf/v is being deleted, and goes when nothing is attached any "
-	  "more|",
+	  "1 BeingDeleted: DPUVolume dpf/v is being deleted, which ends when its last attachment "
+	  "is removed|",
 	  ERR_OK },
 	{ "being attached", "", BOUND, "", CONDITION("DPUAttached", "False", "Pending"), NULL, "",
 	  ERR_OK },
@@ -76,7 +76,7 @@ static const struct {
 	  "DPUAttached=False (Failure: text)|",
 	  ERR_OK },
 	{ "being made", "", CONDITION("Bound", "False", "Pending"), NULL, NULL, NULL,
-	  "volume not found: DPUVolume dpf/v is still being made", ERR_NOT_FOUND },
+	  "volume not found: DPUVolume dpf/v is still being created", ERR_NOT_FOUND },
 	{ "not there", "", NULL, NULL, NULL, NULL, "volume not found: there is no DPUVolume dpf/v",
 	  ERR_NOT_FOUND },
 };
@@ -111,7 +111,7 @@ static int health(const char *request, char **told, struct err *err)
 	return 0;
 }
 
-/* Every second time without the index: attachments are listed. */
+/* Every second row without the index: attachments are listed. */
 START_TEST(what_dpf_finds_wrong_is_told)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rows) * 2; i++) {
@@ -140,6 +140,67 @@ START_TEST(what_dpf_finds_wrong_is_told)
 		              rc ? err.msg : told);
 		c.attachments = attachment_index_free(c.attachments);
 	}
+	fake_reset();
+}
+END_TEST
+
+/* DPF's status.message is a condition's message of any length: `text` repeated. */
+static char *long_status(const char *type, const char *text)
+{
+	struct str out AUTO(str_clear) = STR_INIT(20000);
+
+	str_addf(&out, "%s\"conditions\":[", str_eq(type, "Ready") ? DPU "," : "");
+	for (int i = 0; i < 4; i++) {
+		str_addf(
+			&out,
+			"%s{\"type\":\"%s\",\"status\":\"False\",\"reason\":\"Failure\",\"message\":\"",
+			i ? "," : "", type);
+		for (int n = 0; n < 200; n++)
+			str_add(&out, text);
+		str_add(&out, "\"}");
+	}
+	str_add(&out, "]");
+	return str_take(&out);
+}
+
+static const struct {
+	const char *type, *text;
+	unsigned nodes;
+	const char *ends; /* NULL: no count */
+} outages[] = {
+	{ "Ready", "text ", 1, NULL },
+	{ "Ready", "text ", 10, " more of 10 nodes|" },
+	{ "DPUAttached", "text ", 10, " more of 10 nodes|" },
+	{ "DPUAttached", "text ", 50, " more of 50 nodes|" },
+	{ "DPUAttached", "\\u202e", 10, " more of 10 nodes|" },
+	{ "DPUAttached", "\\u00e9\\ud83d\\ude00", 10, " more of 10 nodes|" },
+};
+
+START_TEST(a_message_fits_into_kubernetes_and_counts_the_nodes)
+{
+	char *status AUTO(free) = long_status(outages[_i].type, outages[_i].text);
+	char *told AUTO(free) = NULL;
+	const char *message;
+	struct err err;
+
+	fake_reset();
+	fake_put(V, "{\"metadata\":{\"name\":\"v\"},\"spec\":{\"volumeMode\":\"Block\"},"
+	            "\"status\":{" BOUND "}}");
+	for (unsigned i = 0; i < outages[_i].nodes; i++) {
+		char node[16];
+
+		snprintf(node, sizeof(node), "n%u", i);
+		attachment(node, "", status);
+	}
+	c = (struct controller) { .namespace = FAKE_NS, .driver_name = "csi.snap.nvidia.com" };
+	ck_assert_msg(health("{\"volume_id\":\"v\"}", &told, &err) == 0, "%s", err.msg);
+	message = strstr(told, ": ") + 2;
+	ck_assert_msg(strlen(message) - 1 <= 1024, "%zu bytes", strlen(message) - 1);
+	ck_assert_msg(str_has_prefix(message, "node n"), "%s", message);
+	ck_assert_msg(utf8_valid(message, strlen(message)), "%s", message);
+	ck_assert_msg(!outages[_i].ends == !str_has_suffix(told, " nodes|") &&
+	                      (!outages[_i].ends || str_has_suffix(told, outages[_i].ends)),
+	              "%s", message);
 	fake_reset();
 }
 END_TEST
@@ -181,4 +242,6 @@ START_TEST(what_cannot_be_read_is_an_error)
 }
 END_TEST
 
-SUITE("volume_health", what_dpf_finds_wrong_is_told, what_cannot_be_read_is_an_error);
+SUITE("volume_health", what_dpf_finds_wrong_is_told,
+      LOOP(a_message_fits_into_kubernetes_and_counts_the_nodes, ARRAY_LEN(outages)),
+      what_cannot_be_read_is_an_error);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ListVolumes and ControllerGetVolume say what is there, on which nodes, and invent nothing. */
+/*
+ * ListVolumes and ControllerGetVolume report the existing volumes and their nodes, and nothing
+ * else.
+ */
 #include "controller/volume_list.h"
 
 #include <inttypes.h>
@@ -106,7 +109,7 @@ START_TEST(every_volume_that_somebody_can_have_is_listed)
 {
 	static const struct {
 		const char *what, *meta, *status;
-		const char *attachment; /* its status; NULL: there is none */
+		const char *attachment; /* its status; NULL: absent */
 		const char *want;
 	} rows[] = {
 		{ "ours", ",\"annotations\":{\"csi.snap.nvidia.com/name\":\"v\"}", BOUND, NULL,
@@ -169,7 +172,7 @@ START_TEST(nodes_are_those_that_have_the_volume_each_once)
 	list_is("before", "a " GB " [ n1 n2 ]; b " GB " [ ]");
 	ck_assert_int_eq(fake.lists, 1);
 	ck_assert_int_eq(fake.gets, 0);
-	/* What the watch tells is listed at once. */
+	/* A change from the watch is listed at once. */
 	fake_change_text(A, "n3-a", "{\"status\":" ATTACHED "}");
 	attachment("n2-b", "b", "n2", "", ATTACHED);
 	fake_then(A, "n2-a", NULL);
@@ -179,7 +182,7 @@ START_TEST(nodes_are_those_that_have_the_volume_each_once)
 }
 END_TEST
 
-/* A client of gRPC takes no answer of more than 4 MiB, and would get none of these volumes. */
+/* A gRPC client accepts no answer of more than 4 MiB, and would receive none of these volumes. */
 START_TEST(a_page_is_smaller_where_the_volumes_have_much_to_say)
 {
 	enum { VOLUMES = 40, LONG = 200 * 1024 };
@@ -252,7 +255,7 @@ START_TEST(pages_follow_each_other_by_their_tokens)
 				json_str(reply, "next_token") ? json_str(reply, "next_token") : "");
 			pages++;
 		} while (*token);
-		/* The third is being made: its page is shorter. */
+		/* The third is being created: its page is shorter. */
 		for (char name[] = "v0"; name[1] < '5'; name[1]++)
 			ck_assert_msg(!strstr(all.ptr, name) == (name[1] == '2'), "%s", all.ptr);
 		ck_assert_int_eq(pages, sizes[i] > 5 ? 1 : (5 + sizes[i] - 1) / sizes[i]);
@@ -263,7 +266,7 @@ END_TEST
 
 static const struct {
 	const char *what, *method, *request;
-	const char *verb, *plural; /* refused with `code`; NULL: nothing is */
+	const char *verb, *plural; /* refused with `code`; NULL: none */
 	enum err_code code;
 	bool expired, no_index, closed;
 	const char *text;
@@ -272,18 +275,18 @@ static const struct {
 	  false, false, false, "MaxEntries: -1 is negative" },
 	{ "no token of ours", "ListVolumes", "{\"starting_token\":\"invalid-token\"}", NULL, NULL,
 	  ERR_ABORTED, false, false, false,
-	  "StartingToken: no list of this driver has given it out; begin again without a token" },
+	  "StartingToken: it was not issued by this driver; restart the list without a token" },
 	{ "an expired token", "ListVolumes", "", NULL, NULL, ERR_ABORTED, true, false, false,
-	  "StartingToken: the API server does not know it any more; begin again without a token" },
+	  "StartingToken: the API server no longer accepts it; restart the list without a token" },
 	{ "not allowed", "ListVolumes", "{}", "list", V, ERR_PERMISSION, false, false, false,
 	  "listing the volumes of namespace dpf: no" },
 	{ "the API server is away", "ListVolumes", "{}", "list", V, ERR_UNAVAILABLE, false, false,
 	  false, "listing the volumes of namespace dpf: no" },
 	{ "no watch", "ListVolumes", "{}", NULL, NULL, ERR_UNAVAILABLE, false, true, false,
-	  "on which nodes the volumes are is not known, because the DPUVolumeAttachments of "
-	  "namespace dpf cannot be watched at the moment; the driver's log says why; retry" },
+	  "could not determine the nodes of the volumes, because the DPUVolumeAttachments "
+	  "of namespace dpf cannot be watched at the moment; the driver's log has the reason; retry" },
 	{ "no stream for long", "ListVolumes", "{}", NULL, NULL, ERR_UNAVAILABLE, false, false,
-	  true, "on which nodes the volumes are is not known" },
+	  true, "could not determine the nodes of the volumes" },
 	{ "no id", "ControllerGetVolume", "{}", NULL, NULL, ERR_INVALID, false, false, false,
 	  "VolumeId: field is required" },
 	{ "no such volume", "ControllerGetVolume", "{\"volume_id\":\"none\"}", NULL, NULL,
@@ -293,7 +296,7 @@ static const struct {
 	  "volume not found: there is no DPUVolume dpf/N o" },
 	{ "one that is being made", "ControllerGetVolume", "{\"volume_id\":\"new\"}", NULL, NULL,
 	  ERR_NOT_FOUND, false, false, false,
-	  "volume not found: DPUVolume dpf/new is still being made" },
+	  "volume not found: DPUVolume dpf/new is still being created" },
 	{ "not to be read", "ControllerGetVolume", "{\"volume_id\":\"v\"}", "get", V,
 	  ERR_PERMISSION, false, false, false, "DPUVolume dpf/v: no" },
 	{ "its attachment not to be read", "ControllerGetVolume", "{\"volume_id\":\"v\"}", "get", A,
@@ -349,9 +352,12 @@ START_TEST(one_malformed_volume_hides_no_other_and_is_named_in_the_log)
 	volume("v", "", BOUND);
 	fake_put(V, "{\"metadata\":{\"name\":\"w\"},\"spec\":{\"dpuStoragePolicyName\":7}}");
 	fake_put(V, "{\"metadata\":{\"name\":\"x\"},\"status\":\"odd\"}");
+	fake_put(V, "{\"metadata\":{\"name\":\"y\"},\"spec\":{\"dpuStoragePolicyName\":8}}");
 	begin();
 	list_is("the others", "v " GB " [ ]; x 0 [ ]");
-	ck_assert_msg(strstr(logged, "DPUVolume dpf/w: spec.dpuStoragePolicyName"), "%s", logged);
+	ck_assert_msg(strstr(logged, "DPUVolume dpf/w: spec.dpuStoragePolicyName") &&
+	                      strstr(logged, "DPUVolume dpf/y: spec.dpuStoragePolicyName"),
+	              "%s", logged);
 	log_redirect(NULL, NULL);
 	free(TAKE(logged));
 	end();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which conditions count, which is a failure, and the one line that an operator reads. */
+/* Which conditions count, which are failures, and the one-line description for operators. */
 #include "dpf/conditions.h"
 
 #include <stdlib.h>
@@ -70,7 +70,7 @@ START_TEST(conditions_are_judged_and_told)
 		struct json *j AUTO(json_free) = object(rows[i].conditions);
 		struct str text AUTO(str_clear) = STR_INIT(1000);
 		struct condition failure;
-		bool failed = condition_failure(j, &failure);
+		bool failed = condition_reason(j, REASON_FAILURE, &failure);
 
 		ck_assert_msg(condition_holds_or_absent(j, CONDITION_READY) == rows[i].ready, "%s",
 		              rows[i].what);
@@ -87,6 +87,39 @@ START_TEST(conditions_are_judged_and_told)
 }
 END_TEST
 
+#define NOT_BEGUN \
+	"DPF has not started: check that its host controller runs and every DPU cluster is reachable"
+#define NO_REASON "DPF gives no reason (is its node driver running on the DPU?)"
+
+/* A DELETE has raised the generation to 2. */
+static const struct {
+	const char *what, *conditions, *text;
+} deleted[] = {
+	{ "conditions of before",
+	  "{\"type\":\"A\",\"status\":\"True\",\"observedGeneration\":1},"
+	  "{\"type\":\"B\",\"status\":\"False\",\"message\":\"b\",\"observedGeneration\":1}",
+	  ": no conditions yet; " NOT_BEGUN },
+	{ "one of the deletion",
+	  "{\"type\":\"A\",\"status\":\"True\",\"observedGeneration\":1},{\"type\":\"B\",\"status\":"
+	  "\"False\",\"reason\":\"AwaitingDeletion\",\"message\":\"b\",\"observedGeneration\":2}",
+	  ": B=False (AwaitingDeletion: b)" },
+	{ "a True of the deletion", "{\"type\":\"A\",\"status\":\"True\",\"observedGeneration\":2}",
+	  "" },
+};
+
+START_TEST(of_an_object_that_is_deleted_only_the_deletion_counts)
+{
+	struct str text AUTO(str_clear) = STR_INIT(1000);
+	struct json *j AUTO(json_free) = object(deleted[_i].conditions);
+
+	json_set_str(json_sub(j, "metadata"), "deletionTimestamp", "2026-01-02T03:04:05Z");
+	state_describe(j, "", &text);
+	if (*state_hint(j))
+		str_addf(&text, "; %s", state_hint(j));
+	ROW_STR_EQ(deleted[_i].what, text.ptr, deleted[_i].text);
+}
+END_TEST
+
 START_TEST(a_state_is_told_without_repeating_itself)
 {
 	static const struct {
@@ -94,7 +127,7 @@ START_TEST(a_state_is_told_without_repeating_itself)
 	} states[] = {
 		{ "nothing to say", "\"conditions\":[{\"type\":\"A\",\"status\":\"True\"}]", "",
 		  "" },
-		{ "no status", "", "", ": no conditions yet" },
+		{ "no status", "", "", ": no conditions yet; " NOT_BEGUN },
 		{ "a part is missing", "\"conditions\":[{\"type\":\"A\",\"status\":\"True\"}]",
 		  "b is missing", ": b is missing" },
 		{ "a message of its own",
@@ -105,7 +138,38 @@ START_TEST(a_state_is_told_without_repeating_itself)
 		  "\"message\":"
 		  "\"is busy\"}]",
 		  "", ": A=False (is busy)" },
-		{ "an empty message", "\"message\":\"\"", "", ": no conditions yet" },
+		{ "an empty message", "\"message\":\"\"", "", ": no conditions yet; " NOT_BEGUN },
+		{ "bare Unknowns",
+		  "\"phase\":\"Pending\",\"conditions\":[{\"type\":\"Scheduled\",\"status\":"
+		  "\"True\"},{\"type\":\"Bound\",\"status\":\"Unknown\",\"reason\":\"Pending\"}]",
+		  "", ": Bound=Unknown (Pending); " NOT_BEGUN },
+		{ "an Unknown with a message",
+		  "\"conditions\":[{\"type\":\"A\",\"status\":\"Unknown\",\"message\":\"b\"}]", "",
+		  ": A=Unknown (b)" },
+		{ "a volume that has been bound", "\"phase\":\"Bound\"", "",
+		  ": no conditions yet" },
+		{ "no cause, said twice",
+		  "\"message\":\"DPUAttach not ready: \",\"conditions\":[{\"type\":\"DPUAttached\","
+		  "\"status\":\"False\",\"reason\":\"Pending\",\"message\":\"DPUAttach not ready: "
+		  "\"}]",
+		  "", ": DPUAttached=False (Pending: DPUAttach not ready); " NO_REASON },
+		{ "no cause in the message alone",
+		  "\"message\":\"ControllerAttach not ready:\\n\",\"conditions\":[{\"type\":\"A\","
+		  "\"status\":\"False\"}]",
+		  "b is missing",
+		  ": ControllerAttach not ready; b is missing; A=False; " NO_REASON },
+		{ "a cause",
+		  "\"message\":\"DPUAttach not ready: busy\",\"conditions\":[{\"type\":\"A\","
+		  "\"status\":\"False\",\"message\":\"DPUAttach not ready: busy \"}]",
+		  "", ": A=False (DPUAttach not ready: busy)" },
+		{ "a cause that ends like a message without one",
+		  "\"conditions\":[{\"type\":\"A\",\"status\":\"False\",\"message\":\"DPU n1-dpu "
+		  "is not ready\"}]",
+		  "", ": A=False (DPU n1-dpu is not ready)" },
+		{ "the same behind DPF's words",
+		  "\"message\":\"DPUAttach not ready: DPU n1-dpu is not ready\",\"conditions\":[{"
+		  "\"type\":\"A\",\"status\":\"True\"}]",
+		  "", ": DPUAttach not ready: DPU n1-dpu is not ready" },
 		{ "all of it", "\"message\":\"busy\"", "b is missing",
 		  ": busy; b is missing; no conditions yet" },
 	};
@@ -118,6 +182,8 @@ START_TEST(a_state_is_told_without_repeating_itself)
 
 		ck_assert_int_eq(json_parse("test", object, strlen(object), &j, &err), 0);
 		state_describe(j, states[i].missing, &text);
+		if (*state_hint(j))
+			str_addf(&text, "; %s", state_hint(j));
 		ROW_STR_EQ(states[i].what, text.ptr, states[i].text);
 	}
 }
@@ -141,4 +207,5 @@ START_TEST(a_long_message_is_cut_between_characters)
 END_TEST
 
 SUITE("conditions", conditions_are_judged_and_told, a_state_is_told_without_repeating_itself,
+      LOOP(of_an_object_that_is_deleted_only_the_deletion_counts, ARRAY_LEN(deleted)),
       a_long_message_is_cut_between_characters);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DPUVolume, DPUVolumeAttachment and CSINode: what is read, what is written, what is refused. */
+/* DPUVolume, DPUVolumeAttachment and CSINode: decoding, encoding, refusals. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
+#include "common/mem.h"
 #include "dpf/dpu_attachment.h"
 #include "dpf/dpu_node.h"
 #include "dpf/dpu_volume.h"
+#include "kube/kube_yaml.h"
 #include "test/lib/suite.h"
 
 static struct json *parse(const char *text)
@@ -88,7 +91,7 @@ START_TEST(a_volume_of_wrong_types_is_not_acted_upon)
 }
 END_TEST
 
-/* So much of an object that cannot be judged is still used. */
+/* The remaining fields of such an object are still used. */
 START_TEST(a_wrong_type_hides_no_other_member)
 {
 	struct json *j AUTO(json_free) = parse(
@@ -181,7 +184,98 @@ START_TEST(the_attachment_limit_is_that_of_the_driver)
 }
 END_TEST
 
-SUITE("dpu_kinds", a_wrong_type_hides_no_other_member, a_volume_is_read_field_by_field,
+/* A value of another type counts as absent. */
+START_TEST(a_dpu_counts_for_its_node_whatever_else_is_wrong_with_it)
+{
+	static const char *const dpus[] = {
+		"{\"metadata\":{\"annotations\":7},\"spec\":{\"dpuNodeName\":\"n\"}}",
+		"{\"metadata\":{\"annotations\":{\"storage.nvidia.com/preferred-dpu\":\"false\"}},"
+		"\"spec\":{\"dpuNodeName\":\"n\"}}",
+		"{\"spec\":{\"dpuNodeName\":7}}",
+		"{\"spec\":7}",
+		"7",
+	};
+	struct dpu_count n = { .node = "n" };
+
+	ck_assert(!dpu_count_is_usable(&n));
+	for (size_t i = 0; i < ARRAY_LEN(dpus); i++) {
+		struct json *j AUTO(json_free) = parse(dpus[i]);
+
+		dpu_count_add(&n, j);
+		ck_assert(dpu_count_is_usable(&n));
+	}
+	ck_assert_uint_eq(n.all, 2);
+	ck_assert_uint_eq(n.preferred, 1);
+	ck_assert_uint_eq(n.going, 0);
+}
+END_TEST
+
+/* ---- another version of the API ---- */
+
+/* The schema of the first version of a CRD. */
+static struct json *schema_of_crd(const char *file)
+{
+	char *path AUTO(free) = xasprintf("test/kube/crds/%s", file), *text AUTO(free) = NULL;
+	struct json *crd AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+	size_t n = 0;
+
+	ck_assert_msg(file_read(path, 1 << 20, &text, &n, &err) == 0, "%s", err.msg);
+	ck_assert_msg(kube_yaml_parse_object(path, text, n, &crd, &err) == 0, "%s", err.msg);
+	json_foreach (version, json_at(crd, "spec.versions"))
+		return json_copy(json_at(version, "schema.openAPIV3Schema"));
+	return NULL;
+}
+
+#define VOLUMES "dpuvolumes.yaml", &dpu_volume_kind
+#define ATTACHMENTS "dpuvolumeattachments.yaml", &dpu_attachment_kind
+
+static const struct {
+	const char *crd;
+	const struct kube_kind *kind;
+	const char *in, *removed, *added; /* a field, or a type */
+	const char *lacks;                /* "": nothing */
+} schemas[] = {
+	{ VOLUMES, "properties.spec.properties", "none", NULL, "" },
+	{ ATTACHMENTS, "properties.spec.properties", "none", NULL, "" },
+	{ VOLUMES, "properties.spec.properties", "accessModes", NULL,
+	  "spec.accessModes is missing" },
+	{ VOLUMES, "properties.spec.properties.parameters", "type", "string",
+	  "spec.parameters has another type" },
+	{ VOLUMES, "properties.spec.properties.resources.properties", "limits", NULL,
+	  "spec.resources.limits.storage is missing" },
+	{ VOLUMES, "properties.status.properties", "conditions", NULL,
+	  "status.conditions is missing" },
+	{ ATTACHMENTS, "properties.spec.properties", "dpuNodeName", NULL,
+	  "spec.dpuNodeName is missing" },
+	{ ATTACHMENTS, "properties.status.properties.dpuAttached", "type", "string",
+	  "status.dpuAttached has another type" },
+	{ ATTACHMENTS, "properties.status.properties.dpu.properties", "pciAddress", NULL,
+	  "status.dpu.pciAddress is missing" },
+	{ ATTACHMENTS, "properties", "status", NULL, "status.dpuAttached is missing" },
+};
+
+START_TEST(a_version_is_used_when_its_schema_has_each_field)
+{
+	struct json *schema AUTO(json_free) = schema_of_crd(schemas[_i].crd);
+	struct str lacks AUTO(str_clear) = STR_INIT(400);
+	struct json *in = json_at_mut(schema, schemas[_i].in);
+	bool serves;
+
+	ck_assert_ptr_nonnull(in);
+	json_remove(in, schemas[_i].removed);
+	if (schemas[_i].added)
+		json_set_str(in, schemas[_i].removed, schemas[_i].added);
+	serves = schemas[_i].kind->serves(schema, &lacks);
+	ck_assert_int_eq(serves, !*schemas[_i].lacks);
+	ck_assert_msg(strstr(lacks.ptr, schemas[_i].lacks) && (!serves || !lacks.len), "%s",
+	              lacks.ptr);
+}
+END_TEST
+
+SUITE("dpu_kinds", LOOP(a_version_is_used_when_its_schema_has_each_field, ARRAY_LEN(schemas)),
+      a_wrong_type_hides_no_other_member, a_volume_is_read_field_by_field,
       an_empty_volume_is_unknown_in_everything, a_volume_of_wrong_types_is_not_acted_upon,
       a_volume_that_was_written_is_read_the_same, an_attachment_is_read_field_by_field,
-      the_attachment_limit_is_that_of_the_driver);
+      the_attachment_limit_is_that_of_the_driver,
+      a_dpu_counts_for_its_node_whatever_else_is_wrong_with_it);

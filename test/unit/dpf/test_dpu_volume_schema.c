@@ -18,7 +18,7 @@
 #define ON_SPEC(text) ROOT("", SPEC(RULE(text), RESOURCES("", FREE)))
 
 static const struct {
-	const char *what, *schema, *why; /* why: NULL: it may change */
+	const char *what, *schema, *why; /* why: NULL: changes are permitted */
 } rows[] = {
 	{ "no rule", ROOT("", SPEC("", RESOURCES("", FREE))), NULL },
 	{ "DPF's rule of today", ON_RESOURCES("self == oldSelf"),

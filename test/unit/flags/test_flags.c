@@ -78,7 +78,7 @@ static const struct form {
 	const char *args[ARGS_MAX];
 	int64_t verbosity;
 	bool load;
-	const char *node_id;
+	const char *text;
 } forms[] = {
 	{ "nothing given", { NULL }, 0, true, "n" },
 	{ "--v=2", { "--v=2" }, 2, true, "n" },
@@ -97,25 +97,25 @@ static const struct form {
 	{ "--x=F", { "--node-nvme-load-driver=F" }, 0, false, "n" },
 	{ "one dash", { "-node-nvme-load-driver=0" }, 0, false, "n" },
 	{ "underscores", { "--node_nvme_load_driver=false" }, 0, false, "n" },
-	{ "a value with =", { "--node-id=a=b" }, 0, true, "a=b" },
-	{ "a value that looks like a flag", { "--node-id", "--v=3" }, 0, true, "--v=3" },
+	{ "a value with =", { "--kubeconfig=a=b" }, 0, true, "a=b" },
+	{ "a value that looks like a flag", { "--kubeconfig", "--v=3" }, 0, true, "--v=3" },
 };
 
 START_TEST(every_form_of_a_flag_is_read)
 {
 	const struct form *row = &forms[_i];
-	const char *args[ARGS_MAX + 3] = { "--mode=node", "--node-id=n" };
+	const char *args[ARGS_MAX + 4] = { "--mode=node", "--node-id=n", "--kubeconfig=n" };
 	struct flags_report r = FLAGS_REPORT_INIT;
 	struct flags f;
 	int rc;
 
-	memcpy(args + 2, row->args, sizeof(row->args));
+	memcpy(args + 3, row->args, sizeof(row->args));
 	rc = parse(&f, &r, args);
 	check_errors(row->what, &r, "");
 	ck_assert_msg(rc == 0, "%s: %d", row->what, rc);
 	ck_assert_msg(f.verbosity == row->verbosity, "%s: v is %d", row->what, (int)f.verbosity);
 	ck_assert_msg(f.nvme_load_driver == row->load, "%s", row->what);
-	ck_assert_msg(str_eq(f.node_id, row->node_id), "%s: %s", row->what, f.node_id);
+	ck_assert_msg(str_eq(f.kubeconfig, row->text), "%s: %s", row->what, f.kubeconfig);
 	flags_clear(&f);
 	flags_report_clear(&r);
 }
@@ -130,10 +130,10 @@ static const struct wrong {
 	{ "nothing at all", { NULL }, "--mode is required: controller, node or all", false },
 	{ "all at once",
 	  { "--mode=node", "--max-volumes-per-node=-1", "--emulation-mode=scsi", "--name=A_b" },
-	  "--name: \"A_b\" is no driver name: at most 63 lower-case letters, digits, '-' and '.'; "
+	  "--name: \"A_b\" is not a driver name: at most 63 lower-case letters, digits, '-' and '.'; "
 	  "--node-id is required with --mode=node: the name of this Kubernetes node; "
 	  "--max-volumes-per-node: -1 is not between 0 and 2147483647; "
-	  "--emulation-mode: \"scsi\" is none of nvme, virtiofs",
+	  "--emulation-mode: \"scsi\" is not one of nvme, virtiofs",
 	  false },
 	{ "the key of a topology has the driver's name, and CSI limits both",
 	  { "--mode=node", "--node-id=n", "--topology",
@@ -147,7 +147,7 @@ static const struct wrong {
 	  false },
 	{ "pages are served at an address",
 	  { "--mode=node", "--node-id=n", "--http-endpoint=metrics.example:80" },
-	  "--http-endpoint: \"metrics.example:80\" names no address (a number, not a name); "
+	  "--http-endpoint: \"metrics.example:80\" has no numeric address; "
 	  "write :9810, 127.0.0.1:9810, [::1]:9810 or unix:/run/snap-csi.http",
 	  false },
 	{ "mode all needs both",
@@ -157,23 +157,82 @@ static const struct wrong {
 	  false },
 	{ "an unknown mode",
 	  { "--mode=both" },
-	  "--mode: \"both\" is none of controller, node, all",
+	  "--mode: \"both\" is not one of controller, node, all",
 	  false },
 	{ "an unknown flag",
 	  { "--mode=node", "--node-id=n", "--nodeid=m" },
-	  "unknown flag --nodeid=m",
+	  "unknown flag --nodeid=m; write --node-id",
 	  true },
 	{ "an unknown flag and a bad value",
 	  { "--mode=node", "--node-id=n", "--frobnicate", "--v=-1" },
-	  "unknown flag --frobnicate; --v: -1 is not between 0 and 2147483647",
+	  "unknown flag --frobnicate",
 	  true },
-	{ "no value",
-	  { "--mode=node", "--node-id" },
-	  "--node-id needs a value; --node-id is required with --mode=node: the name of this Kubernetes node",
+	{ "an unknown flag, perhaps the mode",
+	  { "--mod=node", "--node-id=n" },
+	  "unknown flag --mod=node; write --mode",
 	  true },
+	{ "an unknown command",
+	  { "attach", "--mode=node" },
+	  "\"attach\" is not a command; the commands are host, inspect, log-level, help, version "
+	  "(--help)",
+	  true },
+	{ "an unknown command alone",
+	  { "hots", "watch" },
+	  "\"hots\" is not a command; write host",
+	  true },
+	{ "a command without a letter, and its words",
+	  { "inspct", "claim", "ns/a" },
+	  "\"inspct\" is not a command; write inspect",
+	  true },
+	{ "a command in capitals",
+	  { "VERSION" },
+	  "\"VERSION\" is not a command; write version",
+	  true },
+	{ "a command behind a flag",
+	  { "--v=2", "inspect" },
+	  "\"inspect\" follows a flag; write the command first",
+	  true },
+	{ "an unknown flag with its value, in place of a required one",
+	  { "--mode=node", "--node-ids", "n" },
+	  "unknown flag --node-ids; write --node-id",
+	  true },
+	{ "an unknown flag with underscores",
+	  { "--mode=node", "--bind_adress=unix:///a" },
+	  "unknown flag --bind_adress=unix:///a; write --bind-address",
+	  true },
+	{ "an unknown mode, which may have been that of the other flags",
+	  { "--mode=nod", "--node-id=n", "--kubelet-registration-path=/a", "--controlled-mode",
+	    "--startup-taint" },
+	  "--mode: \"nod\" is not one of controller, node, all",
+	  false },
+	{ "no mode, and flags of one",
+	  { "--kubelet-registration-path=/a", "--controlled-mode", "--startup-taint" },
+	  "--mode is required: controller, node or all",
+	  false },
+	{ "a probe apart from its value",
+	  { "--probe", "registered" },
+	  "unexpected argument \"registered\"; write --probe=registered",
+	  true },
+	{ "a time to wait that is no time",
+	  { "--pre-stop=ten" },
+	  "--pre-stop: \"ten\" is not a time like 110s or 1m30s",
+	  true },
+	{ "help by a value that is no boolean",
+	  { "--help=me" },
+	  "--help: \"me\" is not true or false",
+	  true },
+	{ "a probe of something else, without a mode",
+	  { "--probe=live" },
+	  "--probe: \"live\" is not a probe; write --probe or --probe=registered",
+	  false },
+	{ "a word for a boolean",
+	  { "--mode=node", "--node-id=n", "--topology=maybe" },
+	  "--topology: \"maybe\" is not true or false",
+	  false },
+	{ "no value", { "--mode=node", "--node-id" }, "--node-id needs a value", true },
 	{ "a boolean and a word",
 	  { "--mode=node", "--node-id=n", "--node-nvme-load-driver", "false" },
-	  "unexpected argument \"false\" (a boolean is set by --flag=false)",
+	  "unexpected argument \"false\"; write --node-nvme-load-driver=false",
 	  true },
 	{ "not a number",
 	  { "--mode=node", "--node-id=n", "--max-volumes-per-node=4x" },
@@ -181,7 +240,7 @@ static const struct wrong {
 	  false },
 	{ "not a boolean",
 	  { "--mode=node", "--node-id=n", "--node-nvme-load-driver=yes" },
-	  "--node-nvme-load-driver: is not a boolean value",
+	  "--node-nvme-load-driver: \"yes\" is not true or false",
 	  false },
 	{ "not a time",
 	  { "--mode=controller", "--namespace=n", "--wait-timeout=110" },
@@ -189,11 +248,11 @@ static const struct wrong {
 	  false },
 	{ "no time at all",
 	  { "--mode=controller", "--namespace=n", "--wait-timeout=10ms" },
-	  "--wait-timeout: less than 1s leaves no time for anything to get ready",
+	  "--wait-timeout: 10ms is too short (expected at least 1s)",
 	  false },
 	{ "a probe of something else",
 	  { "--mode=node", "--node-id=n", "--probe=liveness" },
-	  "--probe: \"liveness\" is nothing to ask for; write --probe or --probe=registered",
+	  "--probe: \"liveness\" is not a probe; write --probe or --probe=registered",
 	  false },
 	{ "not octal",
 	  { "--mode=node", "--node-id=n", "--socket-mode=0690" },
@@ -210,6 +269,26 @@ static const struct wrong {
 	{ "an unexpanded variable",
 	  { "--mode=node", "--node-id=$(NODE_NAME)" },
 	  "--node-id: \"$(NODE_NAME)\" was not replaced: the container has no such environment variable",
+	  false },
+	{ "a node's name in capitals",
+	  { "--mode=node", "--node-id=HOST1" },
+	  "--node-id: \"HOST1\" is not the name of a Kubernetes node: at most 253 lower-case letters, digits, '-' and '.'",
+	  false },
+	{ "a line end in a node's name",
+	  { "--mode=node", "--node-id=n1\n" },
+	  "--node-id: \"n1\n\" is not the name of a Kubernetes node: at most 253 lower-case letters, digits, '-' and '.'",
+	  false },
+	{ "a slash in a node's name",
+	  { "--mode=node", "--node-id=a/b" },
+	  "--node-id: \"a/b\" is not the name of a Kubernetes node: at most 253 lower-case letters, digits, '-' and '.'",
+	  false },
+	{ "a dash at the end of a node's name",
+	  { "--mode=node", "--node-id=n1-" },
+	  "--node-id: \"n1-\" is not the name of a Kubernetes node: at most 253 lower-case letters, digits, '-' and '.'",
+	  false },
+	{ "a shell's variable",
+	  { "--mode=all", "--namespace=x", "--node-id=${NODE_NAME}" },
+	  "--node-id: \"${NODE_NAME}\" was not replaced: the container has no such environment variable",
 	  false },
 	{ "a namespace that would leave its place in a URL",
 	  { "--mode=controller", "--namespace=../x" },
@@ -270,7 +349,7 @@ static const struct wrong {
 	  false },
 	{ "a format of log",
 	  { "--mode=node", "--node-id=n", "--logging-format=xml" },
-	  "--logging-format: \"xml\" is none of text, json",
+	  "--logging-format: \"xml\" is not one of text, json",
 	  false },
 	{ "a group that is not there",
 	  { "--mode=node", "--node-id=n", "--socket-group=no-such-group" },
@@ -278,7 +357,7 @@ static const struct wrong {
 	  false },
 	{ "tcp",
 	  { "--mode=node", "--node-id=n", "--bind-address=tcp://0.0.0.0:1" },
-	  "--bind-address (CSI_ENDPOINT): \"tcp://0.0.0.0:1\": tcp is not served, since everybody on the network could then mount and delete volumes; use unix:///csi/csi.sock",
+	  "--bind-address (CSI_ENDPOINT): \"tcp://0.0.0.0:1\": tcp is not served, because every host on the network could then mount and delete volumes; use unix:///csi/csi.sock",
 	  false },
 };
 
@@ -485,6 +564,25 @@ START_TEST(the_end_of_a_pod_needs_directories_and_nothing_else)
 }
 END_TEST
 
+/* pre-stop, the driver and inspect compare it with mountinfo. */
+START_TEST(kubelets_directory_is_spelled_as_the_mount_table_does)
+{
+	static const char *const rows[] = { "--kubelet-dir=/proc//self/..//sys/",
+		                            "--kubelet-dir=/proc/./sys",
+		                            "--kubelet-dir=/proc/sys" };
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct flags f;
+		struct flags_report r = FLAGS_REPORT_INIT;
+
+		ck_assert_int_eq(
+			parse(&f, &r, (const char *[]) { "--pre-stop=30s", rows[i], NULL }), 0);
+		ck_assert_str_eq(f.kubelet_dir, "/proc/sys");
+		flags_clear(&f);
+	}
+}
+END_TEST
+
 START_TEST(a_probe_needs_an_endpoint_and_nothing_else)
 {
 	struct flags f;
@@ -544,4 +642,5 @@ SUITE("flags", defaults_are_those_of_the_go_plugin,
       a_flag_beats_the_environment, kubeconfig_comes_from_the_environment_too,
       flags_without_effect_are_named_in_one_warning, times_and_lists_are_read,
       help_and_version_ask_for_nothing_else, the_end_of_a_pod_needs_directories_and_nothing_else,
+      kubelets_directory_is_spelled_as_the_mount_table_does,
       a_probe_needs_an_endpoint_and_nothing_else, help_names_every_flag_within_100_columns);

@@ -10,7 +10,7 @@
 #define WORDS_MAX 24
 #define LINE_MAX_BYTES 200
 
-/* `words` takes the words of the line, to which the arguments point. */
+/* `words` gets the words of the line; the arguments point into it. */
 static int parse(struct host_args *a, const char *line, char words[LINE_MAX_BYTES], struct err *err)
 {
 	char *argv[WORDS_MAX] = { words };
@@ -28,37 +28,40 @@ static const struct {
 	const char *line, *error;
 } wrongs[] = {
 	{ "", "no command: attach, detach, list, check, watch or resume" },
-	{ "mount", "\"mount\" is no command" },
+	{ "mount", "\"mount\" is not a command" },
+	{ "dettach a", "\"dettach\" is not a command; write host detach" },
+	{ "attach -f a --read_onyl", "--read_onyl is not an option; write --read-only" },
 	{ "attach", "host attach needs a file" },
 	{ "attach -f", "-f needs a value: FILE" },
 	{ "attach --file= --device", "--file is empty" },
 	{ "attach -f a --mount b --device", "--device and --mount exclude each other" },
 	{ "attach -f a --fstype xfs", "--fstype, --options and --format need --mount" },
 	{ "attach -f a --device --format blank", "--fstype, --options and --format need --mount" },
-	{ "attach -f a --mount b --format always", "--format is blank or unformatted, not" },
+	{ "attach -f a --mount b --format always", "--format:" },
 	{ "attach -f a --mount b --format blank --read-only",
 	  "--format and --read-only exclude each other" },
-	{ "attach -f a --timeout 0", "--timeout: from 1 to 86400 seconds" },
+	{ "attach -f a --timeout 0", "--timeout: 0 is not between 1 and 86400 seconds" },
 	{ "attach -f a --timeout x", "timeout" },
-	{ "attach -f a --nothing", "--nothing is no option" },
+	{ "attach -f a --nothing", "--nothing is not an option" },
 	{ "attach -f a --device=no", "--device takes no value" },
 	{ "attach -f a b", "host attach takes no \"b\"" },
-	{ "attach -f a -o json", "-o is no option of host attach" },
+	{ "attach -f a -o json", "-o is not an option of host attach" },
 	{ "detach", "host detach needs the volume's name, or -f FILE" },
 	{ "detach a -f b", "host detach needs the volume's name, or -f FILE" },
 	{ "detach a b", "host detach takes no \"b\"" },
-	{ "list -o yaml", "-o is json, not \"yaml\"" },
+	{ "list -o yaml", "-o: \"yaml\"" },
 	{ "list a", "host list takes no \"a\"" },
 	{ "check a", "host check takes no \"a\"" },
-	{ "check --mount a", "--mount is no option of host check" },
+	{ "check --mount a", "--mount is not an option of host check" },
 	{ "watch --node a", "host watch needs --kubeconfig FILE" },
 	{ "watch --kubeconfig a", "host watch needs --node NAME" },
-	{ "watch --kubeconfig a --node A", "no DPUNode can be called \"A\"" },
-	{ "watch --kubeconfig a --node a --namespace a/b", "--namespace: \"a/b\" is no name" },
-	{ "watch --kubeconfig a --node a -f b", "-f is no option of host watch" },
+	{ "watch --kubeconfig a --node A", "\"A\"" },
+	{ "watch --kubeconfig a --node a --namespace a/b",
+	  "--namespace: \"a/b\" is not a valid namespace name" },
+	{ "watch --kubeconfig a --node a -f b", "-f is not an option of host watch" },
 	{ "watch --kubeconfig a --node a b", "host watch takes no \"b\"" },
 	{ "resume", "host resume needs the volume's name" },
-	{ "resume a --timeout 5", "--timeout is no option of host resume" },
+	{ "resume a --timeout 5", "--timeout is not an option of host resume" },
 };
 
 START_TEST(a_wrong_line_is_refused)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of an attachment: as kubectl prints them, and as somebody writes who means harm. */
+/* Files of an attachment: as kubectl prints them, and malicious ones. */
 #include "test/lib/suite.h"
 
 #include <stdio.h>
@@ -90,7 +90,7 @@ START_TEST(yaml_and_json_of_kubectl_say_the_same)
 }
 END_TEST
 
-/* A merge patch on the good object, and the error, or what is missing. */
+/* A merge patch on the valid object, and the error, or the missing item. */
 struct row {
 	const char *what, *patch, *text;
 };
@@ -111,17 +111,17 @@ static const struct row refused[] = {
 	{ "a volume that is a number", "{\"spec\":{\"dpuVolumeName\":7}}",
 	  "it: spec.dpuVolumeName is missing" },
 	{ "a volume above", "{\"spec\":{\"dpuVolumeName\":\"..\"}}",
-	  "it: spec.dpuVolumeName is \"..\", which no object can be called" },
+	  "it: spec.dpuVolumeName is \"..\", which is not a valid object name" },
 	{ "a volume that is a path", "{\"spec\":{\"dpuVolumeName\":\"../../etc/x\"}}",
-	  "which no object can be called" },
+	  "which is not a valid object name" },
 	{ "a volume that hides", "{\"spec\":{\"dpuVolumeName\":\".x\"}}",
-	  "which no object can be called" },
+	  "which is not a valid object name" },
 	{ "a volume with a blank", "{\"spec\":{\"dpuVolumeName\":\"a b\"}}",
-	  "which no object can be called" },
+	  "which is not a valid object name" },
 	{ "a volume that a terminal obeys", "{\"spec\":{\"dpuVolumeName\":\"a\\u001b[2J\"}}",
-	  "which no object can be called" },
+	  "which is not a valid object name" },
 	{ "a name that is a path", "{\"metadata\":{\"name\":\"a/b\"}}",
-	  "it: metadata.name is \"a/b\", which no object can be called" },
+	  "it: metadata.name is \"a/b\", which is not a valid object name" },
 	{ "no function", "{\"spec\":{\"functionType\":null}}", "it: spec.functionType is missing" },
 	{ "an address that is a list", "{\"status\":{\"dpu\":{\"pciAddress\":[1]}}}",
 	  "it: status.dpu.pciAddress" },
@@ -167,6 +167,8 @@ static const struct row unready[] = {
 	  "{\"status\":{\"dpuAttached\":false,\"message\":\"DPUAttach not ready\"}}",
 	  "status.dpuAttached is not True: DPUAttach not ready" },
 	{ "no conditions", "{\"status\":{\"conditions\":[]}}", "its condition Ready is not True" },
+	{ "the DPU attaches once more", "{\"status\":{\"message\":\"DPUAttach not ready: \"}}",
+	  "is not complete: status.dpu is from before DPUAttached was True" },
 	{ "not ready",
 	  "{\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"False\",\"reason\":"
 	  "\"Pending\",\"message\":\"the DPU reboots\"}]}}",
@@ -206,8 +208,8 @@ static const struct {
 } noise[] = {
 	{ "nothing", "", "it: is empty" },
 	{ "blanks", " \n\t", "it" },
-	{ "a text", "hello", "it: is no object of Kubernetes" },
-	{ "an array", "[]", "it: is no object of Kubernetes" },
+	{ "a text", "hello", "it: is not a Kubernetes object" },
+	{ "an array", "[]", "it: is not a Kubernetes object" },
 	{ "half of JSON", "{\"kind\":", "it" },
 	{ "two documents", "{}\n---\n{}\n", "it" },
 	{ "two documents of YAML", "kind: a\n---\nkind: b\n", "several documents" },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which steps become due after an event, and which steps wait for others. */
+/* The steps that become due after an event, and the steps that wait for others. */
 #include "test/lib/suite.h"
 
 #include <stdio.h>
@@ -183,7 +183,9 @@ START_TEST(a_deletion_cancels_the_attach_that_runs)
 	tracked_done(&table, f, TRACKED_FAILED, "cancelled", now);
 	f = run("detach a");
 	ck_assert(!cancel_is_set(&f->cancel));
-	/* Told of the end while it is at it: once more, and then it is forgotten. */
+	/*
+	 * The object is deleted while the step runs: the step runs again, then the entry is freed.
+	 */
 	tracked_gone(&table, "1", now);
 	ck_assert(!cancel_is_set(&f->cancel));
 	tracked_done(&table, f, TRACKED_FAILED, "busy", now);
@@ -207,7 +209,7 @@ START_TEST(what_a_list_has_not_is_asked_for)
 	tracked_found(run("detach a"));
 	tracked_done(&table, table.first, TRACKED_WAITING, "", now);
 	does("attach a", TRACKED_ATTACHED);
-	/* A second list brings it. */
+	/* A second list has it. */
 	tracked_list_begin(&table);
 	tell("a", "1", "v", "ready");
 	tracked_list_end(&table, now);
@@ -228,7 +230,7 @@ START_TEST(one_attachment_of_a_volume_at_a_time)
 
 	tell("a", "1", "v", "ready");
 	does("attach a", TRACKED_ATTACHED);
-	/* The same name anew: the one before goes first, and is busy. */
+	/* The same name with a new uid: the earlier attachment is detached first, and is busy. */
 	tell("a", "2", "v", "ready");
 	f = run("detach a");
 	ck_assert_str_eq(f->uid, "1");
@@ -240,10 +242,10 @@ START_TEST(one_attachment_of_a_volume_at_a_time)
 	f = run("attach a");
 	ck_assert_str_eq(f->uid, "2");
 	tracked_done(&table, f, TRACKED_ATTACHED, "", now);
-	/* Another name for the same volume: it waits, and is not in the way of the first. */
+	/* Another name for the same volume: it waits, and does not block the first. */
 	tell("b", "3", "v", "ready");
 	is_due("-");
-	ck_assert_str_eq(table.first->next->why, "attachment a has this volume");
+	ck_assert_str_eq(table.first->next->why, "attachment a already provides this volume");
 	tell("c", "4", "other", "ready");
 	does("attach c", TRACKED_ATTACHED);
 	tell("a", "2", "v", "deleting");
@@ -271,7 +273,7 @@ START_TEST(one_that_cannot_be_judged_still_ends)
 	tracked_gone(&table, "1", now);
 	does("detach a", TRACKED_DETACHED);
 	ck_assert_ptr_null(table.first);
-	/* One that was never read otherwise. */
+	/* An invalid attachment that was never read in another state. */
 	tell("b", "2", "w", "ready odd");
 	ck_assert_str_eq(table.first->why, FAULT);
 	tracked_clear(&table);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The configuration file of host watch: what it says of each volume, and the line of a mistake. */
+/* The configuration file of host watch: the settings of each volume, and the line of a mistake. */
 #include "test/lib/suite.h"
 
 #include <stdlib.h>
@@ -16,32 +16,36 @@ static int parse(const char *text, struct watch_config *ret, struct err *err)
 static const struct {
 	const char *what, *text, *error;
 } wrongs[] = {
-	{ "a key of the file", "defaults: {}\n", "it: line 1: \"defaults\" is no key" },
+	{ "a key of the file", "defaults: {}\n", "it: line 1: \"defaults\" is not a key" },
 	{ "a key of a volume", "volumes:\n  a:\n    device: true\n    fsType: xfs\n",
-	  "it: line 4: \"fsType\" is no key; there are mount, below, fstype, options, format, "
+	  "it: line 4: \"fsType\" is not a key (expected one of mount, below, fstype, options, format, "
 	  "device, ignore, read-only" },
 	{ "a key of the default", "\n\ndefault: {mountpoint: /srv}\n",
-	  "it: line 3: \"mountpoint\" is no key" },
+	  "it: line 3: \"mountpoint\" is not a key" },
 	{ "a text for a flag", "volumes:\n  a:\n    device: yes\n",
-	  "it: line 3: device is neither true nor false" },
+	  "it: line 3: device is \"yes\", expected true or false" },
+	{ "a flag in capitals", "volumes: {a: {device: True}}\n",
+	  "it: line 1: device is \"True\", expected true or false" },
+	{ "a list for a flag", "volumes: {a: {device: []}}\n",
+	  "it: line 1: device is not a word, expected true or false" },
 	{ "a flag for a text", "volumes: {a: {mount: true}}\n", "it: line 1: mount is not a text" },
 	{ "an empty text", "volumes:\n  a:\n    mount: \"\"\n", "it: line 3: mount is not a text" },
 	{ "a list for a volume", "volumes:\n  a: [device]\n",
-	  "it: line 2: is no map of keys: write {device: true} for a device" },
-	{ "a list of volumes", "volumes:\n- a\n", "it: line 1: volumes is no map" },
+	  "it: line 2: is not a map of keys: write {device: true} for a device" },
+	{ "a list of volumes", "volumes:\n- a\n", "it: line 1: volumes is not a map" },
 	{ "a list", "- a\n", "it: has no keys: default and volumes" },
 	{ "a name", "volumes:\n  ../a: {device: true}\n",
-	  "it: line 2: \"../a\" is no name of a volume" },
+	  "it: line 2: \"../a\" is not a valid volume name" },
 	{ "a volume twice", "volumes:\n  a: {device: true}\n  a: {ignore: true}\n",
-	  "it: line 3: the key \"a\" is there twice" },
+	  "it: line 3: the key \"a\" occurs twice" },
 	{ "a mount point twice", "volumes:\n  a: {mount: /srv/a}\n  b: {mount: /srv/a}\n",
-	  "it: line 3: /srv/a is the mount point of volume a already (line 2)" },
+	  "it: line 3: /srv/a is already the mount point of volume a (line 2)" },
 	{ "a relative path", "volumes:\n  a: {mount: srv}\n", "it: line 2: mount: " },
 	{ "a path upwards", "default:\n  below: /srv/../etc\n", "it: line 1: below: " },
 	{ "the root", "volumes:\n  a: {mount: //}\n",
-	  "it: line 2: mount: \"//\" is where the host's own files are" },
+	  "it: line 2: mount: \"//\" is the root directory of the host" },
 	{ "a mount point of all", "default: {mount: /srv}\n",
-	  "it: line 1: the default has no mount" },
+	  "it: line 1: the default must not have mount" },
 	{ "two ways", "volumes: {a: {mount: /a, device: true}}\n",
 	  "it: line 1: --device and --mount exclude each other" },
 	{ "two places", "volumes: {a: {mount: /a, below: /b}}\n",
@@ -49,9 +53,9 @@ static const struct {
 	{ "a filesystem of a device", "volumes: {a: {fstype: xfs}}\n",
 	  "it: line 1: --fstype, --options and --format need --mount" },
 	{ "a policy", "volumes: {a: {mount: /a, format: always}}\n",
-	  "it: line 1: --format is blank or unformatted, not \"always\"" },
+	  "it: line 1: --format: \"always\"" },
 	{ "something beside ignore", "volumes: {a: {ignore: true, mount: /a}}\n",
-	  "it: line 1: ignore stands alone" },
+	  "it: line 1: ignore excludes all other keys" },
 	{ "no YAML", "volumes: [\n", "it: line 2: " },
 	{ "a second document", "default: {ignore: true}\n---\ndefault: {}\n",
 	  "it: has several documents" },
@@ -125,6 +129,10 @@ START_TEST(without_a_default_a_volume_is_a_device)
 	struct err err = ERR_INIT;
 	char *none AUTO(free) = way(&c, "any"), *got AUTO(free) = NULL;
 
+	ck_assert_msg(!parse("volumes:\n", &c, &err), "%s", err.msg);
+	watch_config_clear(&c);
+	ck_assert_msg(!parse("volumes: {}\n", &c, &err), "%s", err.msg);
+	watch_config_clear(&c);
 	ck_assert_str_eq(none, "||||0|1");
 	ck_assert_int_eq(parse("volumes: {a: {ignore: true}}\n", &c, &err), 0);
 	got = way(&c, "any");

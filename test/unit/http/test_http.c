@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <glob.h>
 #include <inttypes.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -41,7 +42,7 @@ static bool libcurl_is_mapped(void)
 	return strstr(maps, "libcurl") != NULL;
 }
 
-/* libcurl brings thirty libraries and 5 MB, which node mode does not need. */
+/* libcurl loads thirty libraries and 5 MB, which node mode does not need. */
 START_TEST(libcurl_is_loaded_with_the_first_engine_only)
 {
 	struct http *h;
@@ -76,7 +77,7 @@ static struct http_request request_for(const char *method, const char *path)
 	return (struct http_request) { .method = method, .path = path, .max_body = 1 << 20 };
 }
 
-/* A POST with all that a request can have. */
+/* A POST with every part that a request can have. */
 static struct http_request whole_request(const char *path)
 {
 	struct http_request q = request_for("POST", path);
@@ -88,6 +89,30 @@ static struct http_request whole_request(const char *path)
 	q.accept = "application/json";
 	return q;
 }
+
+static const char *const exempting[] = { "nowhere.invalid", "*", ".invalid", "" };
+
+START_TEST(every_request_goes_to_the_endpoints_proxy)
+{
+	struct http_request q = request_for("GET", "/a");
+	struct fake_http *f = fake_http_start();
+	struct http_endpoint e = { .url = "http://nowhere.invalid", .proxy = fake_http_url(f) };
+	struct err err = ERR_INIT;
+	struct http_result r;
+	struct http *h = NULL;
+
+	setenv("NO_PROXY", exempting[_i], 1);
+	setenv("no_proxy", exempting[_i], 1);
+	ck_assert_int_eq(http_new(&e, NULL, &h, &err), 0);
+	fake_http_on(f,
+	             (struct fake_reply) { .on = "GET http://nowhere.invalid/a", .status = 207 });
+	http_do(h, &q, wait_limit(), &r);
+	ck_assert_msg(r.end == HTTP_ANSWERED && r.status == 207, "%d %s", r.status, r.why);
+	free(r.body);
+	http_free(h);
+	fake_http_stop(f);
+}
+END_TEST
 
 START_TEST(a_request_brings_status_body_and_retry_after)
 {
@@ -181,8 +206,8 @@ START_TEST(a_server_that_is_away_is_told_from_an_answer_that_was_lost)
 END_TEST
 
 /*
- * When a connection that was used before ends without a byte of an answer, libcurl asks again over
- * a fresh one by itself and tells nobody. The server may have carried the first request out.
+ * When a reused connection ends without a byte of an answer, libcurl silently repeats the request
+ * over a new one. The server may have executed the first request.
  */
 START_TEST(a_change_whose_connection_ends_is_not_sent_again_unnoticed)
 {
@@ -235,7 +260,7 @@ START_TEST(a_deadline_ends_a_request_that_hangs)
 	struct http_result r = { .sent = false };
 	fake_http_on(f, (struct fake_reply) { .on = "GET /hang", .hang = true });
 	q = request_for("GET", "/hang");
-	/* On a busy machine it is not sent in the shortest of these times. */
+	/* On a busy machine the shortest of these times does not suffice to send it. */
 	for (int ms = 200; !r.sent; ms *= 2) {
 		http_do(h, &q, deadline_in_ms(ms), &r);
 		ck_assert_int_eq(r.end, HTTP_DEADLINE);
@@ -251,6 +276,95 @@ static void *cancel_later(void *arg)
 	cancel_set(arg);
 	return NULL;
 }
+
+/* Listens, accepts nothing, and has a backlog of `backlog` connections. */
+static int silent_server(int backlog, char url[64], const char *scheme)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	socklen_t n = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	ck_assert_int_eq(listen(fd, backlog), 0);
+	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &n), 0);
+	snprintf(url, 64, "%s://127.0.0.1:%d", scheme, ntohs(at.sin_port));
+	return fd;
+}
+
+static _Atomic bool resolver_hangs;
+
+/*
+ * Replaces libc's function, which libcurl calls on a separate thread. Until the flag is cleared it
+ * behaves like a resolver whose name server does not answer.
+ */
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+                struct addrinfo **ret)
+{
+	__typeof__(&getaddrinfo) real;
+
+	*(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+	while (resolver_hangs)
+		usleep(10000);
+	return real(node, service, hints, ret);
+}
+
+static const struct {
+	const char *what, *scheme;
+	bool full; /* of connections that the server does not accept */
+	const char *why;
+	bool unresolved;
+} unsent[] = {
+	{ "a server without an answer to TLS", "https", false,
+	  "the server accepted the connection, but not its TLS handshake", false },
+	{ "a black hole", "http", true, "the server did not accept the connection", false },
+	{ "a black hole with TLS", "https", true, "the server did not accept the connection",
+	  false },
+	{ "a name server that does not answer", "http", false,
+	  "the name of the server could not be resolved", true },
+	{ "the same with TLS", "https", false, "the name of the server could not be resolved",
+	  true },
+};
+
+START_TEST(a_request_that_was_not_sent_in_time_says_what_it_waited_for)
+{
+	struct http_request q;
+	struct http_result r;
+	struct http *h;
+	char url[64];
+	int fd = silent_server(unsent[_i].full ? 0 : 8, url, unsent[_i].scheme),
+	    fill[2] = { -1, -1 };
+	struct sockaddr_in at;
+	socklen_t n = sizeof(at);
+
+	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &n), 0);
+	for (int i = 0; unsent[_i].full && i < 2; i++) {
+		fill[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		IGNORE_RESULT(connect(fill[i], (struct sockaddr *)&at, sizeof(at)));
+	}
+	resolver_hangs = unsent[_i].unresolved;
+	if (unsent[_i].unresolved)
+		snprintf(url, sizeof(url), "%s://apiserver.invalid:6443", unsent[_i].scheme);
+	h = engine_for(url, NULL);
+	/*
+	 * On a busy machine the shortest of these times does not suffice to begin the connection.
+	 */
+	for (int ms = 200; ms < 10000; ms *= 2) {
+		q = request_for("GET", "/a");
+		http_do(h, &q, deadline_in_ms(ms), &r);
+		ck_assert_int_eq(r.end, HTTP_DEADLINE);
+		ck_assert(!r.sent);
+		if (str_has_prefix(r.why, unsent[_i].why))
+			break;
+	}
+	ck_assert_msg(str_has_prefix(r.why, unsent[_i].why), "%s: %s", unsent[_i].what, r.why);
+	resolver_hangs = false;
+	http_free(h);
+	for (int i = 0; i < 2; i++)
+		if (fill[i] >= 0)
+			close(fill[i]);
+	close(fd);
+}
+END_TEST
 
 START_TEST(a_cancelled_caller_is_woken_at_once)
 {
@@ -354,7 +468,7 @@ START_TEST(many_parallel_requests_share_few_connections)
 }
 END_TEST
 
-/* Eight connections hang; the ninth request gets one when the first eight are given up. */
+/* Eight connections hang; the ninth request gets one when the first eight are abandoned. */
 START_TEST(a_request_that_had_to_wait_says_when_it_was_sent)
 {
 	struct fake_http *f = fake_http_start();
@@ -564,7 +678,7 @@ START_TEST(requests_without_an_answer_for_long_retire_the_epoch)
 }
 END_TEST
 
-/* A port whose connections come about and never say a word. */
+/* A port whose connections are established but never send a byte. */
 static int mute_port(int *ret_fd)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET,
@@ -600,7 +714,7 @@ struct pusher {
 	atomic_bool leave;
 };
 
-/* Another replica's watch, say: lively, over a connection of its own. */
+/* For example another replica's watch: active, over its own connection. */
 static void *push_events(void *arg)
 {
 	struct pusher *p = arg;
@@ -642,7 +756,7 @@ START_TEST(a_request_over_a_silent_connection_ends_whatever_other_connections_br
 }
 END_TEST
 
-/* Webhooks are asked before the answer, one after the other. */
+/* Webhooks are called before the answer, one after the other. */
 START_TEST(a_patient_request_is_waited_for_longer)
 {
 	static const struct {
@@ -672,7 +786,7 @@ START_TEST(a_patient_request_is_waited_for_longer)
 }
 END_TEST
 
-/* Over HTTP/1.1 they have all connections that there may be. */
+/* Over HTTP/1.1 they use all permitted connections. */
 START_TEST(hung_requests_hold_up_no_others)
 {
 	struct fake_http *f = fake_http_start();
@@ -696,7 +810,7 @@ START_TEST(hung_requests_hold_up_no_others)
 }
 END_TEST
 
-/* libcurl's handles serve one request after the other as long as one is out. */
+/* libcurl's handles serve one request after the other while requests are sequential. */
 START_TEST(nothing_of_a_request_is_left_for_the_next_one)
 {
 	struct fake_http *f = fake_http_start();
@@ -729,7 +843,7 @@ START_TEST(nothing_of_a_request_is_left_for_the_next_one)
 }
 END_TEST
 
-/* Of nine requests over eight connections one waits: that makes the last one's handle. */
+/* Of nine requests over eight connections one waits: that creates the last one's handle. */
 START_TEST(what_was_sent_with_a_handle_before_is_not_sent_now)
 {
 	struct fake_http *f = fake_http_start();
@@ -758,7 +872,7 @@ END_TEST
 
 static _Atomic unsigned signals_set;
 
-/* Stands before libc's for libcurl, too. */
+/* Overrides libc's function for libcurl, too. */
 int sigaction(int signal, const struct sigaction *new, struct sigaction *old)
 {
 	int (*real)(int, const struct sigaction *, struct sigaction *);
@@ -768,15 +882,15 @@ int sigaction(int signal, const struct sigaction *new, struct sigaction *old)
 }
 
 /*
- * The kernel walks through all threads each time a signal begins to be ignored, and the driver has
- * thousands. libcurl ignores SIGPIPE around most of what it does, unless it is told not to.
+ * The kernel walks over all threads each time a signal becomes ignored, and the driver has
+ * thousands. libcurl ignores SIGPIPE around most of its calls, unless told not to.
  */
 START_TEST(requests_leave_the_signals_alone)
 {
 	struct fake_http *f = fake_http_start();
 	struct http *h = engine_for(fake_http_url(f), NULL);
 	unsigned before = signals_set;
-	/* What a library finds that is loaded later. */
+	/* The symbol that a library loaded later resolves to. */
 	ck_assert_ptr_eq(dlsym(RTLD_DEFAULT, "sigaction"), (void *)(uintptr_t)sigaction);
 	fake_http_on(f, (struct fake_reply) { .on = "GET /x", .body = "{}" });
 	for (int i = 0; i < 10; i++) {
@@ -873,12 +987,14 @@ END_TEST
 
 SUITE("http", libcurl_is_loaded_with_the_first_engine_only,
       a_missing_libcurl_is_named_with_its_package, a_request_brings_status_body_and_retry_after,
+      LOOP(every_request_goes_to_the_endpoints_proxy, ARRAY_LEN(exempting)),
       retry_after_is_a_number_of_seconds_to_come,
       a_server_that_is_away_is_told_from_an_answer_that_was_lost,
       a_change_whose_connection_ends_is_not_sent_again_unnoticed,
       a_request_that_had_to_wait_says_when_it_was_sent, a_deadline_ends_a_request_that_hangs,
-      a_cancelled_caller_is_woken_at_once, a_body_above_the_limit_is_refused,
-      many_parallel_requests_share_few_connections,
+      a_cancelled_caller_is_woken_at_once,
+      LOOP(a_request_that_was_not_sent_in_time_says_what_it_waited_for, ARRAY_LEN(unsent)),
+      a_body_above_the_limit_is_refused, many_parallel_requests_share_few_connections,
       a_stream_brings_bytes_as_they_come_and_says_how_it_ended, a_silent_stream_is_retired,
       a_stream_that_is_not_answered_is_retired_sooner,
       a_new_endpoint_retires_streams_and_lets_requests_finish,

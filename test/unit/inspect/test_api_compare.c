@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Both sides of a volume, and what contradicts. */
+/* Both sides of a volume, and their contradictions. */
 #include "test/lib/suite.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@
 	"{" STAGED ",\"device\":{\"pci\":\"" pci "\",\"nsid\":" nsid ",\"uuid\":\"" uuid \
 	"\",\"size\":" size "}}"
 
-/* says: part of the only finding; NULL: there is none. */
+/* says: part of the only finding; NULL: no finding. */
 static const struct {
 	const char *what, *node, *api, *says;
 } rows[] = {
@@ -27,27 +27,29 @@ static const struct {
 	{ "an address without its domain", DISK("3b:00.4", "1", "aaaa", "1024"), API(HERE VF),
 	  NULL },
 	{ "another function", DISK("0000:3b:00.5", "1", "aaaa", "1024"), API(HERE VF),
-	  "DPUVolumeAttachment a says function 0000:3b:00.4, staged is 0000:3b:00.5" },
+	  "DPUVolumeAttachment a has function 0000:3b:00.4, but the staged device has 0000:3b:00.5" },
 	{ "a hot-plugged function that moved", DISK("0000:3b:00.5", "1", "aaaa", "1024"),
 	  API(HERE PF), NULL },
 	{ "a hot-plugged function whose UUID is not known", DISK("0000:3b:00.5", "1", "", "1024"),
-	  API(HERE PF), "staged is 0000:3b:00.5" },
+	  API(HERE PF), "but the staged device has 0000:3b:00.5" },
 	{ "another namespace id", DISK("0000:3b:00.4", "2", "aaaa", "1024"), API(HERE VF),
-	  "says namespace id 1, staged is 2" },
+	  "has namespace id 1, but the staged device has 2" },
 	{ "another UUID", DISK("0000:3b:00.4", "1", "bbbb", "1024"), API(HERE VF),
-	  "says UUID AAAA, staged is bbbb" },
+	  "has UUID AAAA, but the staged device has bbbb" },
 	{ "a smaller device", DISK("0000:3b:00.4", "1", "aaaa", "512"), API(HERE VF),
 	  "the device 512 bytes" },
 	{ "another tag", "{" STAGED ",\"device\":{\"tag\":\"t2\"}}",
-	  API(HERE "\"function\":\"pf\",\"tag\":\"t1\""), "says tag t1, staged is t2" },
+	  API(HERE "\"function\":\"pf\",\"tag\":\"t1\""),
+	  "has tag t1, but the staged device has t2" },
 	{ "not ready", "{" STAGED "}",
 	  API("\"node\":\"n1\",\"ready\":false,\"reason\":\"is not attached: Ready=False\""),
 	  "staged, but DPUVolumeAttachment a is not attached: Ready=False" },
 	{ "being deleted", "{" STAGED "}", API(HERE "\"deleting\":50"),
-	  "is being deleted since 50 s while the volume is staged" },
+	  "has been in deletion for 50 s while the volume is staged" },
 	{ "attached elsewhere", "{" STAGED "}", API("\"node\":\"n2\",\"ready\":true"),
-	  "staged here, but attached to n2 and not to this node" },
-	{ "detached", "{" STAGED "}", "{\"volume\":{}}", "its DPUVolumeAttachment is gone" },
+	  "staged on this node, but attached to n2" },
+	{ "detached", "{" STAGED "}", "{\"volume\":{}}",
+	  "its DPUVolumeAttachment no longer exists" },
 	{ "no volume", "{" STAGED "}", "{}", "there is no DPUVolume of this name" },
 	{ "nothing is staged", "{\"staged\":[]}", "{}", NULL },
 };
@@ -115,7 +117,7 @@ START_TEST(the_page_has_the_contradictions)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (rows[i].says)
 			str_addf(&table, "| %s | %s |\n", rows[i].what, rows[i].says);
-	doc_table_check("docs/inspect.md", "contradictions", table.ptr);
+	doc_table_check("docs/troubleshoot/inspect.md", "contradictions", table.ptr);
 }
 END_TEST
 

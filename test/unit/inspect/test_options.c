@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line of inspect, and the flags of the driver that runs. */
+/* The command line of inspect, and the flags of the running driver. */
 #include "test/lib/suite.h"
 
 #include <stdlib.h>
@@ -28,7 +28,20 @@ static void end(void)
 	ck_assert_int_eq(system(command), 0);
 }
 
-/* A process with this command line, whose words are separated by '|'. */
+static void add_users(const char *pid, const char *format, unsigned user)
+{
+	char *path AUTO(free) = xasprintf("%s/%s/status", root, pid);
+	struct str text AUTO(str_clear) = STR_INIT(200);
+	struct err err = ERR_INIT;
+
+	str_addf(&text, "Name:\tsnap-csi-plugin\nUid:\t");
+	for (; *format; format++)
+		str_addf(&text, "%u\t", *format == 'u' ? user : 0);
+	str_add(&text, "\nGid:\t0\n");
+	ck_assert_int_eq(file_replace(path, text.ptr, text.len, 0644, &err), 0);
+}
+
+/* A process of this user with this command line, whose words are separated by '|'. */
 static void add_process(const char *pid, const char *line)
 {
 	char *dir AUTO(free) = xasprintf("%s/%s", root, pid);
@@ -42,6 +55,7 @@ static void add_process(const char *pid, const char *line)
 			*p = '\0';
 	ck_assert_int_eq(dir_make(dir, 0755, &err), 0);
 	ck_assert_int_eq(file_replace(path, bytes, n + 1, 0644, &err), 0);
+	add_users(pid, "uuuu", geteuid());
 }
 
 /* Reads "inspect" and these words, which spaces separate, as on a host with those processes. */
@@ -75,7 +89,7 @@ START_TEST(the_running_drivers_flags_apply_and_own_ones_go_before_them)
 		{ "one flag is another", "1", "--kubelet-dir=/own", "worker-7", "/own", 1 },
 		{ "its value stands apart", "1", "--kubelet-dir /own volume x", "worker-7", "/own",
 		  1 },
-		{ "no driver is meant", "1", "--mode=node --node-id=n2", "n2", "/var/lib/kubelet",
+		{ "no driver is used", "1", "--mode=node --node-id=n2", "n2", "/var/lib/kubelet",
 		  0 },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -100,8 +114,8 @@ START_TEST(the_running_drivers_flags_apply_and_own_ones_go_before_them)
 END_TEST
 
 /*
- * Reading the command line of a process waits for its memory, which a fault on a hung mount may
- * hold; its name does not wait.
+ * Reading the command line of a process accesses its memory, which may block if a page is on a hung
+ * mount; reading its name does not.
  */
 START_TEST(the_command_line_of_another_program_is_not_read)
 {
@@ -124,6 +138,45 @@ START_TEST(the_command_line_of_another_program_is_not_read)
 	ck_assert_int_eq(o.driver_pid, 4711);
 	inspect_options_clear(&o);
 	end();
+}
+END_TEST
+
+/*
+ * Any user may start a program of this name: its flags would choose the servers and files that
+ * root's inspect reads. The real user counts: the others are those of a setuid program.
+ */
+START_TEST(the_flags_of_another_users_process_are_not_taken)
+{
+	static const struct {
+		const char *what, *users; /* real, effective, saved, of files; NULL: not known */
+		bool is_taken;
+	} rows[] = {
+		{ "another user", "uuuu", false },
+		{ "another user's setuid program", "u000", false },
+		{ "not known whose", NULL, false },
+		{ "root", "0000", true },
+		{ "root that gave rights up", "0uu0", true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct strs errors AUTO(strs_clear) = STRS_INIT;
+		char *status AUTO(free) = NULL;
+		struct inspect_options o;
+
+		begin();
+		status = xasprintf("%s/4711/status", root);
+		add_process("4711",
+		            "snap-csi-plugin|--mode=node|--node-id=evil|--kubeconfig=/evil");
+		add_users("4711", rows[i].users ? rows[i].users : "", geteuid() + 1);
+		if (!rows[i].users)
+			ck_assert_int_eq(unlink(status), 0);
+		ck_assert_int_eq(read_words("", &o, &errors), 0);
+		ck_assert_msg(o.driver_pid == (rows[i].is_taken ? 4711 : 0), "%s", rows[i].what);
+		ck_assert_msg(str_eq(o.flags.node_id, "evil") == rows[i].is_taken, "%s",
+		              rows[i].what);
+		inspect_options_clear(&o);
+		end();
+	}
 }
 END_TEST
 
@@ -166,6 +219,9 @@ START_TEST(what_is_asked_is_understood)
 	} rows[] = {
 		{ "", NULL, NULL, false, false, false, 0 },
 		{ "node", NULL, NULL, true, false, false, 0 },
+		{ "node n1", NULL, NULL, false, false, false, 0 },
+		{ "claim team-a/data-0 -o json", NULL, NULL, false, true, false, 0 },
+		{ "pod team-a/db-0", NULL, NULL, false, false, false, 0 },
 		{ "volume pvc-1", "pvc-1", NULL, false, false, false, 0 },
 		{ "volume pvc-1 -o json", "pvc-1", NULL, false, true, false, 0 },
 		{ "-o=json node", NULL, NULL, true, true, false, 0 },
@@ -201,12 +257,18 @@ START_TEST(what_is_not_understood_is_said)
 		const char *words, *says;
 	} rows[] = {
 		{ "nodes", "unexpected argument \"nodes\"" },
-		{ "volume", "Its id is missing" },
+		{ "pvc-1", "expected one of: volume ID, claim NAMESPACE/NAME, pod" },
+		{ "volume", "inspect volume: its id is missing" },
+		{ "claim", "inspect claim: NAMESPACE/NAME is missing" },
+		{ "claim data-0", "inspect claim: \"data-0\" is not NAMESPACE/NAME" },
+		{ "pod /db-0", "inspect pod: \"/db-0\" is not NAMESPACE/NAME" },
+		{ "pod a/b/c", "inspect pod: \"a/b/c\" is not NAMESPACE/NAME" },
+		{ "claim a/b pod a/b", "unexpected argument \"pod\"" },
 		{ "volume x node", "unexpected argument \"node\"" },
-		{ "-o yaml", "-o yaml: is neither json nor table" },
+		{ "-o yaml", "-o: \"yaml\" is neither json nor table" },
 		{ "-o", "-o needs a value" },
-		{ "--pid x", "--pid x: is no process id" },
-		{ "--pid 77", "process 77 is no snap-csi-plugin that serves" },
+		{ "--pid x", "--pid: \"x\" is not a process id" },
+		{ "--pid 77", "process 77 is not a serving snap-csi-plugin" },
 		{ "--no-such-flag", "unknown flag --no-such-flag" },
 		{ "", "several drivers run here, among them process 5 and process 6" },
 	};
@@ -229,6 +291,7 @@ START_TEST(what_is_not_understood_is_said)
 END_TEST
 
 SUITE("options", the_command_line_of_another_program_is_not_read,
+      the_flags_of_another_users_process_are_not_taken,
       the_running_drivers_flags_apply_and_own_ones_go_before_them,
       of_several_drivers_the_one_in_the_same_container_is_meant, what_is_asked_is_understood,
       what_is_not_understood_is_said);

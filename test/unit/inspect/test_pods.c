@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Targets of pods that have gone, by the cgroups of a host's processes. */
+/* Targets of deleted pods, detected by the cgroups of the host's processes. */
 #include "test/lib/suite.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #define UID_B "bbbbbbbb-0000-4000-8000-000000000002"
 #define UID_GONE "cccccccc-0000-4000-8000-000000000003"
 
-/* processes: what they have in /proc/PID/cgroup; NULL: there is none. */
+/* processes: contents of /proc/PID/cgroup; NULL: absent. */
 static const struct {
 	const char *what, *pod, *since, *processes[3];
 	unsigned findings;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nothing that may be a secret leaves; what a support case needs does. */
+/* Nothing that may be a secret is included; everything that a support case needs is. */
 #include "test/lib/suite.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tree of a report: each volume is in it once, and what is found is said in full. */
+/* The tree of a report: it has each volume once, and findings in full. */
 #include <stdlib.h>
 
 #include "inspect/inspect.h"

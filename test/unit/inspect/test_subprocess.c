@@ -22,7 +22,7 @@ static char dir[64];
 static int server = -1;
 static pid_t server_pid;
 
-/* Takes each request, and answers none but the first: a thread that waits cannot be killed. */
+/* Reads each request, and answers only the first: a waiting thread cannot be killed. */
 static _Noreturn void swallow(void)
 {
 	static char request[1 << 20];
@@ -93,7 +93,7 @@ static int is_killed(int argc, char *const argv[])
 	return argc;
 }
 
-/* Runs it in a process of its own; the wait status of that, -1: it has not ended in time. */
+/* Runs it in a separate process; returns its wait status, -1: it has not ended in time. */
 static int run(int (*fn)(int argc, char *const argv[]), char *said, size_t n)
 {
 	struct deadline limit = wait_limit();
@@ -116,7 +116,7 @@ static int run(int (*fn)(int argc, char *const argv[]), char *said, size_t n)
 	memset(said, 0, n);
 	ck_assert_int_eq(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
 	ck_assert_int_ge(read(ends[0], said, n - 1), 0);
-	if (status >= 0) /* the end of the output, not just none of it now */
+	if (status >= 0) /* the end of the output, not just a pause in it */
 		ck_assert_int_eq(read(ends[0], said + strlen(said), 1), 0);
 	close(ends[0]);
 	return status;

@@ -49,7 +49,7 @@ START_TEST(get_returns_the_object_or_that_there_is_none)
 	seen = fake_http_last(f.server, "GET " VOLUMES "/a");
 	ck_assert_ptr_nonnull(strstr(seen, "Authorization: Bearer token-1\r\n"));
 	ck_assert_ptr_nonnull(strstr(seen, "User-Agent: snap-csi/1.0\r\n"));
-	/* A read asks for the newest state, and only where it says so for what the cache has. */
+	/* A read requests the newest state, and only kube_get_cached() requests a cached one. */
 	ck_assert_ptr_null(strstr(seen, "resourceVersion"));
 	free(seen);
 	ck_assert_int_eq(
@@ -57,6 +57,29 @@ START_TEST(get_returns_the_object_or_that_there_is_none)
 	seen = fake_http_last(f.server, "GET " VOLUMES "/a");
 	ck_assert_ptr_nonnull(strstr(seen, VOLUMES "/a?resourceVersion=0 "));
 	json_free(object);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(a_name_of_any_bytes_stays_a_part_of_the_path)
+{
+	static const char name[] = "a\r\nX-Remote-User: root\r\n/../b?c#d%\x7f";
+	struct json *object AUTO(json_free) = NULL;
+	char *seen AUTO(free) = NULL;
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+
+	kube_fake_start(&f, NULL);
+	fake_http_on(f.server,
+	             (struct fake_reply) { .on = "GET " VOLUMES "/a%0D%0AX-Remote-User%3A%20root"
+	                                         "%0D%0A%2F..%2Fb%3Fc%23d%25%7F",
+	                                   .body = OBJECT });
+	/* It answers with another object. */
+	ck_assert_int_eq(kube_get(f.kube, &kind_volume, "ns", name, wait_limit(), &object, &err),
+	                 -1);
+	ck_assert_uint_eq(fake_http_unexpected(f.server), 0);
+	seen = fake_http_last(f.server, "GET *");
+	ck_assert_ptr_null(strstr(seen, "\nX-Remote-User"));
 	kube_fake_stop(&f);
 }
 END_TEST
@@ -140,7 +163,7 @@ START_TEST(a_patch_without_answer_leaves_a_doubt_that_is_no_doubt_of_the_object)
 }
 END_TEST
 
-/* Behind the address a server hangs, and the next one asks webhooks that take their time. */
+/* At this address a server hangs, and the next one calls slow webhooks. */
 START_TEST(a_change_is_given_up_soon_at_first_and_then_waited_for)
 {
 	struct kube_tuning t = { .http = { .silence_ms = 300, .patience_ms = 15000 } };
@@ -157,7 +180,7 @@ START_TEST(a_change_is_given_up_soon_at_first_and_then_waited_for)
 			f.server,
 			(struct fake_reply) { .on = changes[i], .delay_ms = 1500, .body = OBJECT });
 	}
-	/* A POST is the caller's to repeat. */
+	/* Repeating a POST is left to the caller. */
 	ck_assert_int_eq(kube_create(f.kube, &kind_volume, "ns", object, wait_limit(), &got, &err),
 	                 -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
@@ -218,7 +241,7 @@ END_TEST
 START_TEST(the_deletion_of_a_state_spares_what_has_changed)
 {
 	static const struct {
-		const char *what, *now; /* what a GET brings after the conflict */
+		const char *what, *now; /* result of a GET after the conflict */
 		int rc;
 		enum err_code code;
 	} rows[] = {
@@ -295,7 +318,34 @@ START_TEST(list_goes_page_by_page_and_survives_an_expired_token)
 	rc = kube_list(f.kube, &kind_volume, "ns", "x=y", collect, &names, wait_limit(), &err);
 	ck_assert_msg(rc == 0, "%s", err.msg);
 	ck_assert_str_eq(names.ptr, "abcd");
+	/* A token contains its own version. */
+	fake_http_on(f.server,
+	             (struct fake_reply) { .on = "GET " VOLUMES "?limit=2&labelSelector=x%3Dy"
+	                                         "&resourceVersion=0",
+	                                   .body = PAGE("t2", "e", "f") });
+	rc = kube_list_cached(f.kube, &kind_volume, "ns", "x=y", collect, &names, wait_limit(),
+	                      &err);
+	ck_assert_msg(rc == 0, "%s", err.msg);
+	ck_assert_str_eq(names.ptr, "abcdefcd");
 	ck_assert_uint_eq(fake_http_unexpected(f.server), 0);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(a_list_by_a_field_asks_for_it)
+{
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+	struct str names AUTO(str_clear) = STR_INIT(1000);
+	kube_fake_start(&f, NULL);
+	fake_http_on(f.server,
+	             (struct fake_reply) { .on = "GET " VOLUMES
+	                                         "?limit=2&fieldSelector=involvedObject.uid%3Du-1",
+	                                   .body = PAGE("", "a", "b") });
+	ck_assert_msg(!kube_list_fields(f.kube, &kind_volume, "ns", "involvedObject.uid=u-1",
+	                                collect, &names, wait_limit(), &err),
+	              "%s", err.msg);
+	ck_assert_str_eq(names.ptr, "ab");
 	kube_fake_stop(&f);
 }
 END_TEST
@@ -434,7 +484,7 @@ START_TEST(a_single_page_is_asked_for_as_its_token_says)
 }
 END_TEST
 
-/* Like a page of objects with much in them: 26 times its size as a tree of all. */
+/* Like a page of large objects: 26 times its size as a tree of all. */
 static char *page_of(unsigned items, unsigned numbers)
 {
 	struct str page AUTO(str_clear) = STR_INIT(64 * 1024 * 1024);
@@ -451,7 +501,7 @@ static char *page_of(unsigned items, unsigned numbers)
 
 struct parsed {
 	unsigned items;
-	size_t most; /* bytes on the heap while an item was handed out */
+	size_t most; /* bytes on the heap while an item was passed */
 };
 
 static int count_parsed(void *arg, const struct json *item, struct err *err)
@@ -485,7 +535,7 @@ START_TEST(of_a_page_one_object_is_parsed_at_a_time)
 }
 END_TEST
 
-/* A server that pads objects, or does not count as asked: the page is asked for in smaller ones. */
+/* A server that pads objects, or ignores the limit: the page is requested again in smaller ones. */
 START_TEST(a_page_that_is_too_large_is_asked_for_in_smaller_ones)
 {
 	struct kube_fake f;
@@ -791,13 +841,13 @@ START_TEST(a_refused_token_is_read_again_once)
 	ck_assert_int_eq(kube_get(f.kube, &kind_volume, "ns", "a", wait_limit(), &ret, &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAUTHENTICATED);
 	ck_assert_msg(strstr(err.msg, "kubeconfig") && !strstr(err.msg, "token-1"), "%s", err.msg);
-	/* Refused, read again; refused, read again, and once more: perhaps a mistake. */
+	/* Refused and re-read, twice, and a last time for a possible mistake. */
 	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/a"), 5);
 	kube_fake_stop(&f);
 }
 END_TEST
 
-/* What the API server's answer is to each verb, where it is not what was asked for. */
+/* For each verb, an answer of the API server that is not the requested object. */
 static int verb_call(struct kube_fake *f, const char *verb, struct deadline d, struct err *err)
 {
 	struct json *object AUTO(json_free) = object_named("a"), *ret AUTO(json_free) = NULL;
@@ -1071,7 +1121,9 @@ START_TEST(requests_are_limited_per_second)
 }
 END_TEST
 
-SUITE_TIMEOUT("kube_client", 60, get_returns_the_object_or_that_there_is_none,
+SUITE_TIMEOUT("kube_client", 60, a_list_by_a_field_asks_for_it,
+              get_returns_the_object_or_that_there_is_none,
+              a_name_of_any_bytes_stays_a_part_of_the_path,
               create_names_version_kind_and_field_manager_and_writes_integers_exactly,
               patch_is_a_merge_patch,
               a_patch_without_answer_leaves_a_doubt_that_is_no_doubt_of_the_object,

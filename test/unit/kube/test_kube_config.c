@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is read from kubeconfigs and ServiceAccount files, and how changes are noticed. */
+/* Reading of kubeconfigs and ServiceAccount files, and detection of changes. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,6 +7,7 @@
 #include "kube/kube_access.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/str.h"
 #include "test/lib/kube_fake.h"
 #include "test/lib/suite.h"
 
@@ -56,6 +57,26 @@ START_TEST(a_kubeconfig_says_server_trust_and_credentials)
 }
 END_TEST
 
+START_TEST(the_environments_proxy_counts_without_a_proxy_url)
+{
+	static const char *const rows[][2] = { { "", "http://of-environment" },
+		                               { "    proxy-url: ''\n", "http://of-environment" },
+		                               { "    proxy-url: socks5://p\n", "socks5://p" } };
+	struct err err = ERR_INIT;
+	struct kube_access *a;
+	struct kube_fake f;
+
+	setenv("HTTPS_PROXY", "http://of-environment", 1);
+	kube_fake_start(&f, NULL);
+	kube_fake_config(&f, "https://host:6443", rows[_i][0], "");
+	a = load(&f, NULL, &err);
+	ck_assert_msg(a != NULL, "%s", err.msg);
+	ck_assert_str_eq(a->endpoint->proxy, rows[_i][1]);
+	kube_access_free(a);
+	kube_fake_stop(&f);
+}
+END_TEST
+
 START_TEST(what_is_wrong_in_a_kubeconfig_is_named)
 {
 	static const struct {
@@ -81,6 +102,29 @@ START_TEST(what_is_wrong_in_a_kubeconfig_is_named)
 		  "    client-certificate-data: " DATA_CA "\n", NULL, "go together" },
 		{ "no URL", "host:6443", "", "", NULL,
 		  "server \"host:6443\" is not an http(s) URL" },
+		{ "a password in the URL", "https://admin:hunter2@h", "", "", NULL,
+		  "server has a user name, a password or a query in its URL" },
+		{ "a password with a slash", "https://a:hunter2/x@h", "", "", NULL,
+		  "server has a user name, a password or a query in its URL" },
+		{ "a password without a scheme", "a:hunter2@h", "", "", NULL,
+		  "server has a user name, a password or a query in its URL" },
+		{ "a token in the URL", "https://h/?token=hunter2", "", "", NULL,
+		  "server has a user name, a password or a query in its URL" },
+		{ "a token that is no text", "https://h", "", "    token: true\n", NULL,
+		  "token is not a string" },
+		{ "a list of tokens", "https://h", "", "    token: [hunter2]\n", NULL,
+		  "token is not a string" },
+		{ "a file that is no text", "https://h", "", "    tokenFile: {a: b}\n", NULL,
+		  "tokenFile is not a string" },
+		{ "a key that is no text", "https://h", "", "    client-key-data: true\n", NULL,
+		  "client-key-data is not a string" },
+		{ "no boolean", "https://h", "    insecure-skip-tls-verify: maybe\n", "", NULL,
+		  "insecure-skip-tls-verify: is not a boolean" },
+		{ "a URL as the certificate's name", "https://h", "    tls-server-name: a/b\n", "",
+		  NULL, "tls-server-name \"a/b\" is neither a host name nor an address" },
+		{ "groups", "https://h", "", "    as-groups: [a]\n", NULL, "impersonation" },
+		{ "a proxy that client-go refuses", "https://h", "    proxy-url: ftp://proxy\n", "",
+		  NULL, "proxy-url does not begin with http://, https:// or socks5://" },
 		{ "no context", "https://h", "", "", "x", "there is no context \"x\"" },
 		{ "two tokens in one", "https://h", "", "    token: \"a\\nb\"\n", NULL,
 		  "does not hold a token" },
@@ -94,10 +138,142 @@ START_TEST(what_is_wrong_in_a_kubeconfig_is_named)
 		ck_assert_msg(load(&f, rows[i].context, &err) == NULL, "%s", rows[i].what);
 		ck_assert_msg(err.code == ERR_INVALID, "%s: %s", rows[i].what,
 		              err_code_name(err.code));
-		ck_assert_msg(strstr(err.msg, rows[i].text) && strstr(err.msg, f.kubeconfig),
+		ck_assert_msg(strstr(err.msg, rows[i].text) && strstr(err.msg, f.kubeconfig) &&
+		                      !strstr(err.msg, "hunter2"),
 		              "%s: %s", rows[i].what, err.msg);
 		kube_fake_stop(&f);
 	}
+}
+END_TEST
+
+static const struct {
+	const char *what, *cluster, *user, *token, *tls_name;
+	bool insecure;
+} accepted[] = {
+	{ "what is empty is not there", "    tls-server-name: ''\n    proxy-url:\n",
+	  "    username: ''\n    as: \"\"\n    as-groups: []\n    exec: null\n    token: t\n", "t",
+	  NULL, false },
+	{ "a merge key", "    <<: {insecure-skip-tls-verify: True}\n", "    <<: {token: t}\n", "t",
+	  NULL, true },
+	{ "an address as the certificate's name", "    tls-server-name: '::1'\n", "", NULL, "::1",
+	  false },
+	{ "the same in brackets", "    tls-server-name: '[::1]'\n", "", NULL, "::1", false },
+};
+
+START_TEST(a_kubeconfig_is_read_as_client_go_does)
+{
+	struct err err = ERR_INIT;
+	struct kube_access *a;
+	struct kube_fake f;
+
+	kube_fake_start(&f, NULL);
+	kube_fake_config(&f, "https://h", accepted[_i].cluster, accepted[_i].user);
+	a = load(&f, NULL, &err);
+	ck_assert_msg(a != NULL, "%s: %s", accepted[_i].what, err.msg);
+	ck_assert_pstr_eq(a->token, accepted[_i].token);
+	ck_assert_pstr_eq(a->endpoint->tls_name, accepted[_i].tls_name);
+	ck_assert(a->endpoint->insecure == accepted[_i].insecure);
+	ck_assert(!strstr(a->source, "without credentials") == (accepted[_i].token != NULL));
+	kube_access_free(a);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+/* A second kubeconfig: its cluster k differs from that of the first, and it has more entries. */
+#define SECOND_CONFIG                                                   \
+	"current-context: second\n"                                     \
+	"clusters: [{name: k, cluster: {server: 'https://second'}},\n"  \
+	"           {name: c2, cluster: {server: 'https://c2'}}]\n"     \
+	"users: [{name: u2, user: {tokenFile: token}}]\n"               \
+	"contexts: [{name: second, context: {cluster: k, user: u2}},\n" \
+	"           {name: third, context: {cluster: c2, user: u2}}]\n"
+
+static const struct {
+	const char *what, *list, *context,
+		*url; /* list: 1 and 2 are the files, - is a missing one */
+} lists[] = {
+	{ "the first current context counts", "1:2", NULL, "https://first" },
+	{ "whatever the order", "2:1", NULL, "https://second" },
+	{ "a context of the second with a cluster of the first", "1:2", "second", "https://first" },
+	{ "all of the second", "1:2", "third", "https://c2" },
+	{ "a file that is not there", "-:1", NULL, "https://first" },
+	{ "one at the end", "2:-", NULL, "https://second" },
+	{ "empty names", ":1:", NULL, "https://first" },
+	{ "no file at all", "-:-", NULL, NULL },
+};
+
+static char *list_of(const struct kube_fake *f, const char *pattern)
+{
+	struct str list AUTO(str_clear) = STR_INIT(1000);
+
+	for (; *pattern; pattern++)
+		if (*pattern == ':')
+			str_add(&list, ":");
+		else
+			str_addf(&list, "%s/%s", f->dir,
+			         *pattern == '1'   ? "kubeconfig"
+			         : *pattern == '2' ? "second"
+			                           : "none");
+	return str_take(&list);
+}
+
+START_TEST(several_kubeconfigs_are_one)
+{
+	struct kube_source source = { .context = lists[_i].context };
+	struct kube_access *a = NULL;
+	struct err err = ERR_INIT;
+	char *list AUTO(free) = NULL;
+	struct kube_fake f;
+	int rc;
+
+	kube_fake_start(&f, NULL);
+	kube_fake_config(&f, "https://first", "", "    token: one\n");
+	kube_fake_file(&f, "second", SECOND_CONFIG);
+	kube_fake_file(&f, "token", "two");
+	source.kubeconfig = list = list_of(&f, lists[_i].list);
+	rc = kube_access_load(&source, &a, &err);
+	ck_assert_msg(!rc == (lists[_i].url != NULL), "%s: %s", lists[_i].what, err.msg);
+	if (rc) {
+		ck_assert_msg(strstr(err.msg, "none of these files exists"), "%s", err.msg);
+		kube_fake_stop(&f);
+		return;
+	}
+	ck_assert_msg(str_eq(a->endpoint->url, lists[_i].url), "%s: %s", lists[_i].what,
+	              a->endpoint->url);
+	ck_assert(!kube_access_is_stale(a));
+	kube_fake_file(&f, lists[_i].list[0] == '-' ? "none" : "kubeconfig", "new");
+	ck_assert(kube_access_is_stale(a) == (strpbrk(lists[_i].list, "1") != NULL));
+	kube_access_free(a);
+	kube_fake_stop(&f);
+}
+END_TEST
+
+START_TEST(a_kubeconfig_may_have_two_thousand_clusters)
+{
+	struct str text AUTO(str_clear) = STR_INIT(4000000);
+	struct kube_access *a;
+	struct kube_fake f;
+	struct err err = ERR_INIT;
+
+	str_add(&text, "current-context: c1999\nclusters:\n");
+	for (int i = 0; i < 2000; i++)
+		str_addf(&text,
+		         "- {name: c%d, cluster: {server: 'https://h%d', "
+		         "certificate-authority-data: " DATA_CA "}}\n",
+		         i, i);
+	str_add(&text, "users:\n");
+	for (int i = 0; i < 2000; i++)
+		str_addf(&text, "- {name: u%d, user: {token: '%0700d'}}\n", i, i);
+	str_add(&text, "contexts:\n");
+	for (int i = 0; i < 2000; i++)
+		str_addf(&text, "- {name: c%d, context: {cluster: c%d, user: u%d}}\n", i, i, i);
+	kube_fake_start(&f, NULL);
+	kube_fake_file(&f, "kubeconfig", text.ptr);
+	a = load(&f, NULL, &err);
+	ck_assert_msg(a != NULL, "%s", err.msg);
+	ck_assert_str_eq(a->endpoint->url, "https://h1999");
+	kube_access_free(a);
+	kube_fake_stop(&f);
 }
 END_TEST
 
@@ -144,6 +320,11 @@ START_TEST(a_pod_finds_its_server_and_its_service_account)
 	ck_assert_str_eq(a->endpoint->ca, PEM_CA);
 	ck_assert_str_eq(a->token, "jwt");
 	kube_access_free(a);
+
+	setenv("KUBERNETES_SERVICE_HOST", "[fd00::1]", 1);
+	ck_assert_int_eq(kube_access_load(&source, &a, &err), 0);
+	ck_assert_str_eq(a->endpoint->url, "https://[fd00::1]:443");
+	kube_access_free(a);
 	kube_fake_stop(&f);
 }
 END_TEST
@@ -187,7 +368,7 @@ START_TEST(a_changed_file_is_read_again_and_a_broken_one_changes_nothing)
 	kube_fake_file(&f, "token", "two");
 	second = kube_config_get(c, false);
 	ck_assert_str_eq(second->token, "two");
-	ck_assert_str_eq(first->token, "one"); /* a reference stays as it was */
+	ck_assert_str_eq(first->token, "one"); /* a reference is unchanged */
 
 	log_redirect(drop_log, NULL);
 	kube_fake_file(&f, "kubeconfig", "broken: [");
@@ -252,7 +433,7 @@ START_TEST(a_key_file_that_is_replaced_by_no_key_changes_nothing)
 }
 END_TEST
 
-/* As kubelet does it: a file behind a symbolic link that is replaced. */
+/* As kubelet does: a file behind a symbolic link that is replaced. */
 START_TEST(a_rotation_by_symbolic_link_is_seen)
 {
 	char *fresh AUTO(free) = NULL;
@@ -283,8 +464,11 @@ START_TEST(a_rotation_by_symbolic_link_is_seen)
 END_TEST
 
 SUITE("kube_config", a_kubeconfig_says_server_trust_and_credentials,
+      LOOP(the_environments_proxy_counts_without_a_proxy_url, 3),
       what_is_wrong_in_a_kubeconfig_is_named, aliases_do_not_multiply,
-      a_pod_finds_its_server_and_its_service_account,
+      LOOP(a_kubeconfig_is_read_as_client_go_does, ARRAY_LEN(accepted)),
+      LOOP(several_kubeconfigs_are_one, ARRAY_LEN(lists)),
+      a_kubeconfig_may_have_two_thousand_clusters, a_pod_finds_its_server_and_its_service_account,
       a_changed_file_is_read_again_and_a_broken_one_changes_nothing,
       LOOP(a_key_file_that_is_replaced_by_no_key_changes_nothing, 4),
       a_rotation_by_symbolic_link_is_seen);

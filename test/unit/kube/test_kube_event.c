@@ -88,7 +88,7 @@ START_TEST(a_line_is_read_without_a_tree)
 }
 END_TEST
 
-/* Every cut of every line in memory of exactly its size: ASan sees a read behind the end. */
+/* Every prefix of every line in memory of exactly its size: ASan detects a read beyond the end. */
 START_TEST(no_cut_of_a_line_is_read_beyond)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -143,7 +143,10 @@ START_TEST(members_are_found_by_their_name)
 }
 END_TEST
 
-/* The parser sees the rest of the object, word for word; what is no such object is not touched. */
+/*
+ * The parser sees the rest of the object unchanged; a text that is not such an object is not
+ * touched.
+ */
 START_TEST(what_nobody_reads_is_blanked_and_nothing_else)
 {
 	static const struct {

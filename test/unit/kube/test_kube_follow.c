@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Following a collection: what is told in which order, by streams and by pages, after failures. */
+/* Following a collection: the order of events, by streams and by pages, after failures. */
 #include "kube/kube_follow.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@
 #define FULL "GET " VOLUMES "?watch=1&allowWatchBookmarks=true&sendInitialEvents=true*"
 #define FROM(version) \
 	"GET " VOLUMES "?watch=1&allowWatchBookmarks=true&resourceVersion=" version "*"
-/* By which a resume point is checked after a stream that the server has not ended itself. */
+/* Verifies a resume point after a stream that the server has not ended itself. */
 #define CHECK "GET " VOLUMES "?limit=1"
 #define PAGES "GET " VOLUMES "?limit=*"
 #define FIRST "GET " VOLUMES "?limit=2"
@@ -35,7 +35,7 @@
 	.status = 422, .body = STATUS("Invalid", "sendInitialEvents is forbidden for watch " \
 	                                         "unless the WatchList feature gate is enabled")
 
-/* What was told, as words: "begin a b complete +c -a refused". */
+/* The delivered events, as words: "begin a b complete +c -a refused". */
 struct received {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
@@ -62,7 +62,7 @@ static void on_event(void *arg, enum kube_follow_event event, const char *text, 
 	pthread_cond_signal(&t->more);
 }
 
-/* Waits until exactly this was told since the last time. */
+/* Waits until exactly these events were delivered since the last call. */
 static void expect_events(struct received *t, const char *want)
 {
 	struct timespec ts = deadline_timespec(wait_limit());
@@ -74,7 +74,7 @@ static void expect_events(struct received *t, const char *want)
 	str_reset(&t->words);
 }
 
-/* Nothing else is told within a moment: a test that this passes by luck is no worse for it. */
+/* No further event arrives within a moment: if the test passes by luck, it loses nothing. */
 static void expect_no_event(struct received *t)
 {
 	usleep(100000);
@@ -222,7 +222,7 @@ START_TEST(full_streams_that_break_twice_are_followed_by_pages)
 }
 END_TEST
 
-/* The server compacts, or is exchanged, while it sends all objects. */
+/* The server compacts, or is replaced, while it sends all objects. */
 START_TEST(a_resume_point_lost_in_the_initial_list_restarts_the_follower)
 {
 	struct world w;
@@ -247,7 +247,7 @@ START_TEST(a_resume_point_lost_in_the_initial_list_restarts_the_follower)
 }
 END_TEST
 
-/* While all objects are sent the stream breaks, and the token has been replaced meanwhile. */
+/* The stream breaks while all objects are sent, and the token was replaced in between. */
 START_TEST(a_token_that_is_replaced_among_the_objects_is_read_again)
 {
 	struct world w;
@@ -277,7 +277,7 @@ END_TEST
 
 #define PLAIN EVENT("MODIFIED", OBJECT("a", "98")) EVENT("ADDED", OBJECT("new", "99"))
 
-/* Such a server does not know the parameter and does not say so: it sends what changes. */
+/* Such a server silently ignores the parameter: it sends only changes. */
 START_TEST(a_plain_watch_in_place_of_a_full_stream_is_followed_by_pages)
 {
 	static const struct kube_tuning impatient = {
@@ -310,7 +310,7 @@ START_TEST(a_plain_watch_in_place_of_a_full_stream_is_followed_by_pages)
 }
 END_TEST
 
-/* However long it takes: fill_ms is for the first one only. */
+/* However long it takes: fill_ms is only for the first one. */
 START_TEST(a_full_stream_of_many_objects_has_time_for_them)
 {
 	static const struct kube_tuning impatient = { .watch_backoff_ms = 20, .fill_ms = 3000 };
@@ -400,7 +400,7 @@ START_TEST(pages_go_on_where_they_failed_and_begin_again_where_the_token_has_exp
 }
 END_TEST
 
-/* A server that was restored from a backup answers so to a token of before. */
+/* A server that was restored from a backup reacts in this way to an older token. */
 START_TEST(pages_begin_again_where_the_next_one_is_never_answered)
 {
 	struct world w;
@@ -429,7 +429,7 @@ START_TEST(a_lost_resume_point_restarts_the_follower)
 	} rows[] = {
 		{ "410", "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410}}\n" },
 		{ "500", "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":500}}\n" },
-		{ "a line that is no event", "garbage\n" },
+		{ "a line that is not an event", "garbage\n" },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct world w;
@@ -484,7 +484,10 @@ START_TEST(how_long_no_stream_is_open_is_known)
 }
 END_TEST
 
-/* The listed objects may be older than what a wait has seen, so only what follows is news to it. */
+/*
+ * The listed objects may be older than the state that a wait has seen, so it only receives later
+ * changes.
+ */
 START_TEST(who_waits_is_told_of_changes_and_not_of_the_objects_that_are_listed)
 {
 	struct kube_wait *wait = NULL;

@@ -56,7 +56,7 @@ START_TEST(of_too_many_writes_all_objects_are_indeterminate)
 	ck_assert(kube_indeterminate_has(&d, &pods, "ns", "never-named", 100));
 	ck_assert(!kube_indeterminate_has(&d, &pods, "ns", "never-named",
 	                                  100 + KUBE_INDETERMINATE_MAX));
-	/* There is room again for single ones. */
+	/* There is space for single entries again. */
 	kube_indeterminate_add(&d, &pods, "ns", "a", 100000, 200000);
 	ck_assert(kube_indeterminate_has(&d, &pods, "ns", "a", 100000));
 	ck_assert(!kube_indeterminate_has(&d, &pods, "ns", "b", 100000));
@@ -83,7 +83,7 @@ START_TEST(no_entry_expires_during_a_gap_or_shortly_after_it)
 }
 END_TEST
 
-/* One server of three fails permanently, or no request is sent: entries expire nevertheless. */
+/* One server of three fails permanently, or no request is sent: entries expire anyway. */
 START_TEST(failures_among_answers_and_silence_are_no_gap)
 {
 	struct kube_indeterminate d;

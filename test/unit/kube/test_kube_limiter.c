@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many requests are sent per second, and whose is the next, by a clock that the test moves. */
+/* The number of requests per second, and their order, by a clock that the test sets. */
 #include "kube/kube_limiter.h"
 
 #include <stdlib.h>
@@ -35,7 +35,7 @@ START_TEST(a_burst_passes_at_once_and_what_follows_is_spaced)
 	ck_assert(t[0].granted && !t[1].granted);
 	ck_assert_int_eq(kube_limiter_grant(&l, START + SECOND), INT64_MAX);
 	ck_assert(t[1].granted && t[2].granted);
-	/* An hour of silence is a burst, and no more. */
+	/* An hour without requests permits one burst, and no more. */
 	for (int i = 0; i < 3; i++)
 		ck_assert(kube_limiter_ask(&l, &t[0], START + 3600 * SECOND));
 	ask_as(&l, OTHER, &t[0], START + 3600 * SECOND);
@@ -56,7 +56,7 @@ START_TEST(without_a_limit_nobody_waits)
 }
 END_TEST
 
-/* Empties the bucket, so that who asks waits. */
+/* Empties the bucket, so that callers wait. */
 static void exhaust(struct kube_limiter *l)
 {
 	struct kube_turn t;
@@ -114,7 +114,7 @@ static void begin_others(struct later *later)
 	pthread_join(thread, NULL);
 }
 
-/* Else a flood of calls with two requests each would all be half done at their deadlines. */
+/* Otherwise a flood of calls with two requests each would all be half done at their deadlines. */
 START_TEST(work_that_has_begun_goes_before_work_that_begins)
 {
 	struct kube_turn first, second;
@@ -212,7 +212,7 @@ static int joined_with(struct waiter *w, int n, int code)
 	return found;
 }
 
-/* One was asleep until the next token, and another one takes that over. */
+/* One thread slept until the next token, and another one takes over. */
 START_TEST(callers_that_go_away_stop_nobody_elses_turns)
 {
 	enum { N = 200 };

@@ -11,12 +11,14 @@
 #define PROTECTED(type) \
 	"it: the " type \
 	" is protected by a pass phrase; give one without (openssl pkey -in OLD -out NEW)"
-#define NO_END(type) "it: the PEM block " type " has no end; is the file still being written?"
+#define NO_END(type)              \
+	"it: the PEM block " type \
+	" has no end; the file may still be in the process of being written"
 
 static const struct {
 	const char *what;
 	enum pem_use use;
-	const char *text, *error; /* error NULL: it is taken */
+	const char *text, *error; /* error NULL: it is accepted */
 } rows[] = {
 	{ "a certificate", PEM_CERTIFICATE, BLOCK("CERTIFICATE", BODY), NULL },
 	{ "a chain with text in between", PEM_CERTIFICATE,

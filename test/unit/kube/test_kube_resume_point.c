@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An API server whose data are replaced by older data, as by a restore of etcd: how a watch notices
- * it, and which answers it must not mistake for that.
+ * An API server whose data are replaced by older data, as by a restore of etcd: detection by a
+ * watch, and the answers that it must not misinterpret.
  */
 #include "kube/kube_follow.h"
 
@@ -30,7 +30,7 @@
 	EVENT("BOOKMARK", "{\"metadata\":{\"resourceVersion\":\"" version "\"" more "}}")
 #define END(version) MARK(version, ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}")
 
-/* The version of what the test's server answers; "%s" in these bodies. */
+/* The version in the answers of the test's server; "%s" in these bodies. */
 #define PAGE_AT                                                              \
 	"{\"kind\":\"DPUVolumeList\",\"metadata\":{\"resourceVersion\":\"%s" \
 	"\",\"continue\":\"%s\"},\"items\":[]}"
@@ -83,7 +83,7 @@ static void on(struct world *w, struct fake_reply reply)
 	fake_http_on(w->f.server, reply);
 }
 
-/* A follower at version 4005, and a server that has another object when it lists once more. */
+/* A follower at version 4005, and a server that has another object in its next list. */
 static void start(struct world *w, int silence_ms)
 {
 	const struct kube_tuning t = { .watch_backoff_ms = 20,
@@ -105,7 +105,7 @@ static void start(struct world *w, int silence_ms)
 	kube_follow(w->f.kube, &kind_volume, "ns", on_event, &w->received);
 	expect_events(&w->received, "begin a complete");
 	ck_assert(fake_http_wait_streams(w->f.server, FULL, 1));
-	/* Behind "complete" the resume point is set: once a change is told, it is. */
+	/* After "complete" the resume point is set: the delivered change proves it. */
 	fake_http_push(w->f.server, FULL, EVENT("MODIFIED", OBJECT("a", "4005")));
 	expect_events(&w->received, "+a");
 }
@@ -192,7 +192,7 @@ static void list(struct world *w, const char *version)
 		0);
 }
 
-/* Of an earlier list's snapshot: it is as old as that list. */
+/* From an earlier list's snapshot: it is as old as that list. */
 static void list_second_page(struct world *w, const char *version)
 {
 	char *page AUTO(free) = xasprintf(PAGE_AT, version, ""), *next AUTO(free) = NULL;
@@ -200,6 +200,16 @@ static void list_second_page(struct world *w, const char *version)
 	on(w, (struct fake_reply) { .on = LIST "&continue=t", .body = page });
 	ck_assert_int_eq(kube_list_page(w->f.kube, &kind_volume, "ns", 0, "t", ignore, NULL, &next,
 	                                wait_limit(), &err),
+	                 0);
+}
+
+static void list_cached(struct world *w, const char *version)
+{
+	struct err err = ERR_INIT;
+	char *page AUTO(free) = xasprintf(PAGE_AT, version, "");
+	on(w, (struct fake_reply) { .on = LIST "&resourceVersion=0", .body = page });
+	ck_assert_int_eq(kube_list_cached(w->f.kube, &kind_volume, "ns", NULL, ignore, NULL,
+	                                  wait_limit(), &err),
 	                 0);
 }
 
@@ -239,7 +249,7 @@ static const struct {
 	void (*happens)(struct world *w, const char *version);
 	const char *version;
 	int silence_ms;
-	bool again; /* the stream is asked for again, from where it was */
+	bool again; /* the stream is requested again, from the same version */
 } not_older[] = {
 	{ "cut, and nothing has happened", cut, "4005", NO_SILENCE_MS, true },
 	{ "cut, and the server has gone on", cut, "5000", NO_SILENCE_MS, true },
@@ -253,6 +263,7 @@ static const struct {
 	{ "a list of the same version", list, "4005", NO_SILENCE_MS, false },
 	{ "an object made by another API server", create, "4006", NO_SILENCE_MS, false },
 	{ "an API server's cache that lags", get, "1006", NO_SILENCE_MS, false },
+	{ "a list of that cache", list_cached, "1006", NO_SILENCE_MS, false },
 	{ "a PATCH that changes nothing", patch, "1006", NO_SILENCE_MS, false },
 	{ "a further page of an older list", list_second_page, "1006", NO_SILENCE_MS, false },
 };
@@ -273,7 +284,7 @@ START_TEST(data_that_are_not_older_are_not_listed_again)
 }
 END_TEST
 
-/* Versions without an order, against what Kubernetes promises, must not cost a list each. */
+/* Versions without an order, contrary to the guarantee of Kubernetes, must not cost a list each. */
 START_TEST(answers_that_are_always_lower_make_it_list_once)
 {
 	struct world w;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which results are tried again, and how long after. */
+/* Which results are retried, and after which pause. */
 #include "kube/kube_retry.h"
 
 #include <limits.h>
@@ -66,7 +66,7 @@ START_TEST(pauses_double_with_jitter_and_end)
 }
 END_TEST
 
-/* Also what no honest server sends: the pause is at most half a minute and its jitter. */
+/* Even for values that no real server sends: the pause is at most half a minute plus its jitter. */
 START_TEST(a_pause_that_the_server_asks_for_is_bounded_and_spread)
 {
 	static const struct {

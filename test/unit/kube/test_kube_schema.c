@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kind's schema, and what comes instead of one. */
+/* A kind's schema, and other answers in its place. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,8 +75,7 @@ START_TEST(what_is_no_schema_is_an_error_that_names_the_document)
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " PATH,
 	                                             .status = rows[_i].status,
 	                                             .body = large ? large : rows[_i].body });
-	ck_assert_int_eq(kube_schema(f.kube, &kind_volume, deadline_in_ms(3000), &schema, &err),
-	                 -1);
+	ck_assert_int_eq(kube_schema(f.kube, &kind_volume, wait_limit(), &schema, &err), -1);
 	ck_assert_msg(err.code == rows[_i].code, "%s: %s %s", rows[_i].what,
 	              err_code_name(err.code), err.msg);
 	ck_assert_msg(strstr(err.msg, PATH) && strstr(err.msg, rows[_i].text), "%s: %s",

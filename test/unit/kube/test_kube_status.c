@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From HTTP and Status to an error code and a text, row by row. */
+/* Error codes and texts for HTTP answers and Status objects, row by row. */
 #include "kube/kube_status.h"
 
 #include <string.h>
@@ -8,8 +8,10 @@
 
 #define S(fields) "{\"kind\":\"Status\"," fields "}"
 
-static const struct kube_kind volume = { "storage.dpu.nvidia.com", "v1alpha1", "dpuvolumes",
-	                                 "DPUVolume" };
+static const struct kube_kind volume = { .group = "storage.dpu.nvidia.com",
+	                                 .version = "v1alpha1",
+	                                 .plural = "dpuvolumes",
+	                                 .kind = "DPUVolume" };
 static const struct kube_target target = { .verb = "get",
 	                                   .kind = &volume,
 	                                   .ns = "ns",
@@ -36,10 +38,51 @@ START_TEST(an_answer_becomes_a_code_and_a_text)
 		  "not allowed to get dpuvolumes (API group storage.dpu.nvidia.com) in namespace "
 		  "ns: "
 		  "User x cannot get; check the Role or ClusterRole of" },
-		{ "forbidden by a proxy", 403, "<html>", ERR_UNAVAILABLE, "is there a proxy" },
-		{ "no login at a proxy", 401, "{}", ERR_UNAVAILABLE, "is there a proxy" },
+		{ "forbidden by a proxy", 403, "<html>", ERR_UNAVAILABLE, "check for a proxy" },
+		{ "denied by a webhook", 403,
+		  S("\"message\":\"admission webhook \\\"g.sh\\\" denied the request: no team\""),
+		  ERR_PERMISSION,
+		  "get dpuvolumes.storage.dpu.nvidia.com: admission webhook \"g.sh\" denied the "
+		  "request: no team" },
+		{ "denied by a policy", 403,
+		  S("\"message\":\"dpuvolumes \\\"a\\\" is forbidden: ValidatingAdmissionPolicy 'p' "
+		    "denied request\""),
+		  ERR_PERMISSION,
+		  "get dpuvolumes.storage.dpu.nvidia.com: dpuvolumes \"a\" is forbidden: Validating" },
+		{ "a quota demands a field", 403,
+		  S("\"message\":\"dpuvolumes \\\"a\\\" is forbidden: failed quota: q: must specify "
+		    "requests.storage\""),
+		  ERR_PERMISSION, "get dpuvolumes.storage.dpu.nvidia.com: dpuvolumes \"a\" is" },
+		{ "forbidden by RBAC", 403,
+		  S("\"message\":\"dpuvolumes is forbidden: User \\\"u\\\" cannot get resource\""),
+		  ERR_PERMISSION, "check the Role or ClusterRole of" },
+		{ "forbidden without a word", 403, S("\"reason\":\"Forbidden\""), ERR_PERMISSION,
+		  "check the Role or ClusterRole of" },
+		{ "http to a TLS port", 400, "Client sent an HTTP request to an HTTPS server.\n",
+		  ERR_UNAVAILABLE,
+		  "HTTP 400, which is not an answer of an API server (\"Client sent an HTTP request to an "
+		  "HTTPS server.\"); check for a proxy" },
+		{ "a page with a title", 407,
+		  "<!DOCTYPE html><html><head><style>a {}</style>\n<title>\n Login  needed</title>"
+		  "</head><body>x</body>",
+		  ERR_UNAVAILABLE, "an API server (\"Login needed\"); check" },
+		{ "a page without one", 404,
+		  "<html><body><h1>Not here</h1><p>nginx</p></body></html>", ERR_UNAVAILABLE,
+		  "an API server (\"Not here\"); check" },
+		{ "a page that repeats the request", 400,
+		  "GET / HTTP/1.1\nAuthorization: Bearer token-1\n", ERR_UNAVAILABLE,
+		  "an API server; check" },
+		{ "a long page", 400,
+		  "0123456789012345678901234567890123456789012345678901234567890123456789"
+		  "0123456789012345678901234567890123456789012345678901234567890123456789"
+		  "0123456789012345678901234567890123456789012345678901234567890123456789",
+		  ERR_UNAVAILABLE, "012345\"); check" },
+		{ "a gateway's page", 502,
+		  "<html><head><title>502 Bad Gateway</title></head></html>", ERR_UNAVAILABLE,
+		  "HTTP 502 (\"502 Bad Gateway\")" },
+		{ "no login at a proxy", 401, "{}", ERR_UNAVAILABLE, "check for a proxy" },
 		{ "a list instead of a Status", 422, "{\"kind\":\"List\"}", ERR_UNAVAILABLE,
-		  "HTTP 422 that is no answer of an API server" },
+		  "HTTP 422, which is not an answer of an API server" },
 		{ "quota", 403,
 		  S("\"reason\":\"Forbidden\",\"message\":\"dpuvolumes \\\"a\\\" is forbidden: "
 		    "exceeded "
@@ -62,7 +105,7 @@ START_TEST(an_answer_becomes_a_code_and_a_text)
 		  S("\"message\":\"b not found\",\"details\":{\"name\":\"b\"}"), ERR_UNAVAILABLE,
 		  "b not found" },
 		{ "a proxy's page", 404, "<html>404 page not found", ERR_UNAVAILABLE,
-		  "is there a proxy" },
+		  "check for a proxy" },
 		{ "exists", 409, S("\"reason\":\"AlreadyExists\",\"message\":\"exists\""),
 		  ERR_ABORTED, "exists" },
 		{ "conflict", 409, S("\"reason\":\"Conflict\",\"message\":\"modified\""),
@@ -145,8 +188,7 @@ START_TEST(no_answer_becomes_a_code_and_a_text)
 		{ HTTP_TOO_LARGE, ERR_UNAVAILABLE, "why", false },
 		{ HTTP_RETIRED, ERR_UNAVAILABLE, "why", false },
 		{ HTTP_DEADLINE, ERR_DEADLINE, "no answer from https://10.0.0.1 in time", true },
-		{ HTTP_DEADLINE, ERR_DEADLINE,
-		  "not sent in time: no connection to https://10.0.0.1 was free", false },
+		{ HTTP_DEADLINE, ERR_DEADLINE, "not sent to https://10.0.0.1 in time: why", false },
 		{ HTTP_CANCELLED, ERR_CANCELLED, "cancelled", false },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

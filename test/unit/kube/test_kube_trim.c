@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stays in the process after large answers. */
+/* The memory that stays in the process after large answers. */
 #include <malloc.h>
 #include <string.h>
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for objects: how the watch goes on after failures, and what each wait is told. */
+/*
+ * Waiting for objects: how the watch continues after failures, and the states that each wait
+ * receives.
+ */
 #include <malloc.h>
 #include <string.h>
 
@@ -36,7 +39,7 @@ static struct kube_wait *wait_for(struct kube_fake *f, const char *name)
 	return w;
 }
 
-/* What the wait is told next: the object's phase, "gone", or code and text of the error. */
+/* The next result of the wait: the object's phase, "gone", or code and text of the error. */
 static char *next(struct kube_wait *w, int ms)
 {
 	struct err err = ERR_INIT;
@@ -100,7 +103,7 @@ START_TEST(states_come_one_after_the_other_and_only_for_awaited_names)
 	               EVENT("ADDED", "{\"metadata\":{\"resourceVersion\":\"101\"}}"));
 	fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("a", "u1", "102", "Pending")));
 	NEXT_IS(w, "Pending");
-	/* Two events in one piece, then one event in two pieces: the newest state is told. */
+	/* Two events in one piece, then one event in two pieces: the newest state is delivered. */
 	fake_http_push(f.server, WATCH,
 	               EVENT("MODIFIED", OBJECT("a", "u1", "103", "Half"))
 	                       EVENT("MODIFIED", OBJECT("a", "u1", "104", "Bound")));
@@ -117,7 +120,7 @@ START_TEST(states_come_one_after_the_other_and_only_for_awaited_names)
 }
 END_TEST
 
-/* The answer to a POST is a state, and the watch brings the same one. */
+/* The answer to a POST is a state, and the watch delivers the same one. */
 START_TEST(a_state_that_the_caller_has_is_not_told_again)
 {
 	struct kube_fake f;
@@ -131,12 +134,12 @@ START_TEST(a_state_that_the_caller_has_is_not_told_again)
 	fake_http_push(f.server, WATCH, EVENT("MODIFIED", OBJECT("a", "u1", "103", "Bound")));
 	NEXT_IS(w, "Bound");
 	NEXT_IS(other, "Bound");
-	/* The event may come before the answer is read. */
+	/* The event may arrive before the answer is read. */
 	fake_http_push(f.server, WATCH, EVENT("MODIFIED", OBJECT("a", "u1", "104", "Again")));
 	NEXT_IS(other, "Again");
 	kube_wait_seen(w, "104");
 	NEXT_STARTS(w, 50, "DEADLINE_EXCEEDED");
-	/* What is newer than the answer stays. */
+	/* States newer than the answer are kept. */
 	fake_http_push(f.server, WATCH, EVENT("MODIFIED", OBJECT("a", "u1", "105", "Newer")));
 	NEXT_IS(other, "Newer");
 	kube_wait_seen(w, "104");
@@ -147,7 +150,7 @@ START_TEST(a_state_that_the_caller_has_is_not_told_again)
 }
 END_TEST
 
-/* Did news end the wait, and not the deadline? */
+/* Did an event end the wait, and not the deadline? */
 static bool has_news(struct kube_wait *w, struct deadline d)
 {
 	kube_wait_event(w, d);
@@ -163,7 +166,7 @@ START_TEST(an_event_is_waited_for_and_left_to_the_caller_that_consumes_it)
 	kube_wait_seen(w, "102");
 	fake_http_push(f.server, WATCH, EVENT("ADDED", OBJECT("a", "u1", "102", "Pending")));
 	NEXT_IS(other, "Pending");
-	ck_assert(!has_news(w, deadline_in_ms(100))); /* that state is none */
+	ck_assert(!has_news(w, deadline_in_ms(100))); /* that state does not count */
 	fake_http_push(f.server, WATCH, EVENT("MODIFIED", OBJECT("a", "u1", "103", "Bound")));
 	ck_assert(has_news(w, wait_limit()));
 	ck_assert(has_news(w, wait_limit()));
@@ -193,9 +196,7 @@ START_TEST(the_first_read_is_made_after_the_question)
 	fake_http_on(f.server, (struct fake_reply) { .on = "GET " VOLUMES "/a",
 	                                             .body = OBJECT("a", "u1", "101", "Bound") });
 	NEXT_IS(w, "Bound");
-	/*
-	 * A second wait on the open watch reads nothing: its caller reads or creates the object.
-	 */
+	/* A second wait on the open watch reads nothing: its caller reads or creates the object. */
 	second = wait_for(&f, "a");
 	fake_http_push(f.server, WATCH, EVENT("MODIFIED", OBJECT("a", "u1", "102", "Later")));
 	NEXT_IS(second, "Later");
@@ -212,7 +213,7 @@ START_TEST(a_stream_that_ends_is_resumed_behind_the_last_event)
 {
 	static const struct {
 		const char *what, *event, *version;
-		bool cut; /* the resume point is checked, by a second list */
+		bool cut; /* the resume point is verified, by a second list */
 	} rows[] = {
 		{ "ended after an event", EVENT("ADDED", OBJECT("x", "u", "150", "p")),
 		  "resourceVersion=150&", false },
@@ -226,7 +227,7 @@ START_TEST(a_stream_that_ends_is_resumed_behind_the_last_event)
 		char *seen AUTO(free) = NULL;
 		struct kube_fake f;
 		struct kube_wait *w = begin(&f, "a");
-		/* One piece, an awaited event first: once that is told, the rest is there. */
+		/* One piece, an awaited event first: when it is delivered, the rest has arrived. */
 		char *piece AUTO(free) = xasprintf(
 			EVENT("ADDED", OBJECT("a", "u1", "149", "Early")) "%s", rows[i].event);
 		fake_http_push(f.server, WATCH, piece);
@@ -272,7 +273,7 @@ START_TEST(after_a_lost_resume_point_exactly_the_awaited_names_are_read)
 		{ "410 as an event", expired, false },
 		{ "410 as the answer", NULL, true },
 		{ "another ERROR event", internal, false },
-		{ "a line that is no event", "garbage\n", false },
+		{ "a line that is not an event", "garbage\n", false },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char *seen AUTO(free) = NULL;
@@ -347,7 +348,7 @@ START_TEST(a_read_that_is_older_than_the_uid_says_nothing)
 	fake_http_push(f.server, WATCH, EVENT("DELETED", OBJECT("a", "u1", "101", "Old")));
 	ck_assert_int_eq(kube_wait_next(w, deadline_in_ms(200), &ret, &err), -1);
 	ck_assert(fake_http_wait(f.server, "GET " VOLUMES "/a", 2));
-	/* Now the object is made, and only then the answer to the read comes. */
+	/* Now the object is created, and only then the answer to the read arrives. */
 	kube_wait_expect(w, "u2");
 	NEXT_IS(w, "New");
 	kube_wait_close(w);
@@ -442,7 +443,7 @@ START_TEST(an_event_that_is_no_json_after_all_is_replaced_by_a_read)
 }
 END_TEST
 
-/* No read is made: nothing is served for it. */
+/* No read is made: the server has no answer for one. */
 START_TEST(an_event_is_taken_whatever_its_texts_hold)
 {
 	static const char *const rows[] = { "\xff", "\\u0000", "\\ud800", "\x01" };
@@ -461,7 +462,7 @@ START_TEST(an_event_is_taken_whatever_its_texts_hold)
 }
 END_TEST
 
-/* The answer of a read and a later event come over different streams, in any order. */
+/* The answer of a read and a later event arrive over different streams, in any order. */
 START_TEST(a_read_that_an_event_overtakes_is_dropped)
 {
 	static const struct fake_reply late[] = {
@@ -615,7 +616,10 @@ START_TEST(what_passes_is_waited_for)
 }
 END_TEST
 
-/* With the default pauses. The most that is asked for in two seconds, however busy the machine. */
+/*
+ * With the default pauses. The maximum number of requests in two seconds, however busy the machine
+ * is.
+ */
 START_TEST(a_server_is_not_asked_without_a_pause_whatever_it_says)
 {
 	static const char old[] = "Retry-After: Wed, 21 Oct 2015 07:28:00 GMT\r\n";
@@ -727,8 +731,8 @@ START_TEST(a_server_that_answers_again_ends_the_pause_of_a_watch)
 	NEXT_STARTS(w, 300, "DEADLINE_EXCEEDED");
 	ck_assert(fake_http_wait(f.server, LIST, 1));
 	/*
-	 * Far less than the minute. Repeated, because the client may notice the end of the list
-	 * only after the answer to the first kube_get().
+	 * Far less than a minute. Repeated, because the client may notice the end of the list only
+	 * after the answer to the first kube_get().
 	 */
 	for (int i = 0; i < 20 && !str_eq(got, "Bound"); i++) {
 		json_free(TAKE(object));
@@ -823,9 +827,9 @@ START_TEST(few_of_many_that_wait_are_read_per_second)
 	sleep(3);
 	reads = fake_http_count(f.server, "GET " VOLUMES "/*") - reads;
 	took_ms = (monotonic_ns() - before) / 1000000;
-	/* Nobody is asked more often, however busy the machine: ten a second, and a tick more. */
+	/* Reads are limited, however busy the machine is: ten a second, plus one tick. */
 	ck_assert_msg(reads <= took_ms / 100 + 20, "%u reads in %d ms", reads, (int)took_ms);
-	/* Everybody's turn comes, also that of the one who waits for longest. */
+	/* Every wait gets its turn, including the one that has waited for the longest. */
 	ck_assert(fake_http_wait(f.server, "GET " VOLUMES "/v-0", 1));
 	ck_assert(fake_http_wait(f.server, "GET " VOLUMES "/v-39", 1));
 	for (unsigned i = 0; i < WAITING; i++)
@@ -838,10 +842,10 @@ END_TEST
 /* ---- many waits whose resume point is lost ---- */
 
 #define EXPIRED "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410}}\n"
-#define AT_ONCE 16 /* reads under way, at most */
+#define AT_ONCE 16 /* concurrent reads, at most */
 #define MANY 300
 
-/* The tests below count reads: none is made only because there was no news for long. */
+/* The tests below count reads: none is made only because no event arrived for long. */
 static const struct kube_tuning no_looks = {
 	.watch_backoff_ms = 20,
 	.watch_backoff_most_ms = 100,
@@ -857,7 +861,7 @@ static void bound_object(struct kube_fake *f, const char *name, int delay_ms)
 	             (struct fake_reply) { .on = on, .body = body, .delay_ms = delay_ms });
 }
 
-/* Waits for v-0, v-1, ..., which have asked; each is Bound, and a read takes so long. */
+/* Waits for v-0, v-1, ..., which are being awaited; each is Bound, and a read takes this long. */
 static void wait_for_many(struct kube_fake *f, struct kube_wait **ret, unsigned n, int delay_ms)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -868,7 +872,7 @@ static void wait_for_many(struct kube_fake *f, struct kube_wait **ret, unsigned 
 	}
 }
 
-/* All stay open until the last has been told: nobody makes room for the others. */
+/* All stay open until the last has its result: none makes space for the others. */
 static void many_are_bound(struct kube_wait **waits, unsigned n)
 {
 	for (unsigned i = n; i > 0; i--)
@@ -877,7 +881,7 @@ static void many_are_bound(struct kube_wait **waits, unsigned n)
 		kube_wait_close(waits[i]);
 }
 
-/* A wait for "first", which is Bound, whose stream is open. */
+/* A wait for "first", which is Bound and whose stream is open. */
 static struct kube_wait *begin_without_looks(struct kube_fake *f)
 {
 	struct kube_wait *w;
@@ -891,7 +895,7 @@ static struct kube_wait *begin_without_looks(struct kube_fake *f)
 	return w;
 }
 
-/* How many requests the engine has, until so many reads have come to the server. */
+/* The maximum number of requests in the engine, until this many reads have reached the server. */
 static unsigned most_until(struct kube_fake *f, unsigned reads)
 {
 	unsigned most = 0;
@@ -930,7 +934,7 @@ START_TEST(few_reads_after_a_lost_resume_point_run_at_once_and_callers_do_not_wa
 }
 END_TEST
 
-/* In the time between two losses a quarter of them can be read. */
+/* Between two losses a quarter of them can be read. */
 START_TEST(all_waits_are_read_though_the_resume_point_is_lost_repeatedly)
 {
 	struct kube_wait *waits[MANY / 3];
@@ -962,8 +966,8 @@ START_TEST(a_read_older_than_a_lost_resume_point_is_not_the_last)
 	ck_assert(fake_http_wait(f.server, "GET " VOLUMES "/a", 1));
 	ck_assert(fake_http_wait_streams(f.server, WATCH, 1));
 	/*
-	 * The object is made between the read and the new resume point, so no event tells of it.
-	 * When the answer comes, the turn of the next read has not come.
+	 * The object is created between the read and the new resume point, so no event reports it.
+	 * When the answer arrives, the next read is not due yet.
 	 */
 	fake_http_push(f.server, WATCH, BOOKMARK("901") EXPIRED);
 	got = next(w, 20000);
@@ -1039,7 +1043,7 @@ START_TEST(a_silent_watch_is_opened_again)
 	NEXT_IS(w, "gone");
 	ck_assert(fake_http_wait(f.server, WATCH, 3));
 	ck_assert_uint_ge(http_stats(f.kube->http).epochs, 3);
-	/* The resume point is checked each time; it is the same, so no object is read again. */
+	/* The resume point is verified each time; it is unchanged, so no object is re-read. */
 	ck_assert_uint_ge(fake_http_count(f.server, LIST), 3);
 	ck_assert_uint_eq(fake_http_count(f.server, "GET " VOLUMES "/a"), 1);
 	kube_wait_close(w);
@@ -1047,7 +1051,7 @@ START_TEST(a_silent_watch_is_opened_again)
 }
 END_TEST
 
-/* Before anything has been heard, silence has another limit. */
+/* Before the first answer, silence has another limit. */
 START_TEST(a_watch_that_is_not_answered_is_asked_for_again)
 {
 	struct kube_wait *w;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of a watch's state machine, cell by cell, and the table of docs/watch.md. */
+/* The table of a watch's state machine, cell by cell, and the table of docs/reference/watch.md. */
 #include <string.h>
 
 #include "common/cleanup.h"
@@ -228,7 +228,7 @@ START_TEST(the_document_has_this_table)
 		add_actions(&table, s->actions);
 		str_addf(&table, " | %s | %s |\n", troubles[s->trouble], states[s->next]);
 	}
-	doc_table_check("docs/watch.md", "cells", table.ptr);
+	doc_table_check("docs/reference/watch.md", "cells", table.ptr);
 }
 END_TEST
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* YAML as kubectl writes it, and as somebody writes who means harm. */
+/* YAML as kubectl writes it, and as an attacker writes it. */
 #include "test/lib/suite.h"
 
 #include <string.h>
@@ -43,6 +43,18 @@ static const struct {
 	  "it: line 3: found character that cannot start any token" },
 	{ "nothing", "", "it: is empty" },
 	{ "a key that is a list", "? [a]\n: b\n", "it: line 1: a key is not a string" },
+	{ "True is true", "a: True\nb: FALSE\nc: \"True\"\nd: tRue\n",
+	  "{\"a\":true,\"b\":false,\"c\":\"True\",\"d\":\"tRue\"}" },
+	{ "a merge key: what is there itself counts", "x: &x {a: 1, b: 2}\ny:\n  b: 3\n  <<: *x\n",
+	  "{\"x\":{\"a\":1,\"b\":2},\"y\":{\"b\":3,\"a\":1}}" },
+	{ "several are merged: the first counts",
+	  "x: &x {a: 1}\nz: &z {a: 2, b: 3}\ny:\n  <<: [*x, *z, {c: 4}]\n",
+	  "{\"x\":{\"a\":1},\"z\":{\"a\":2,\"b\":3},\"y\":{\"a\":1,\"b\":3,\"c\":4}}" },
+	{ "a merge of merges", "x: &x {a: 1}\nz: &z {<<: *x, b: 2}\ny: {<<: *z}\n",
+	  "{\"x\":{\"a\":1},\"z\":{\"b\":2,\"a\":1},\"y\":{\"b\":2,\"a\":1}}" },
+	{ "a quoted << is a key", "y: {\"<<\": 1}\n", "{\"y\":{\"<<\":1}}" },
+	{ "a merge of a text", "y:\n  <<: x\n", "it: line 2: the value of << is not a mapping" },
+	{ "a merge with itself", "a: &a\n  <<: [*a, *a]\n", "it: nested too deeply or too large" },
 	{ "a NUL in a text", "a: \"b\\0c\"\n",
 	  "{\"a\":\"b\xef\xbf\xbd"
 	  "c\"}" },
@@ -102,8 +114,8 @@ static const struct {
 	  "{\"a\":{\"\":1,\"b\":{\"\":2},\"c\":{\"\":4,\"d\":{\"\":4}}}}" },
 	{ "a list is one value", "# x\na: [1, {b: 2}]\n",
 	  "{\"a\":[\"1\",{\"b\":\"2\"}]} {\"a\":{\"\":2}}" },
-	{ "a key that is there twice", "a: 1\nb:\n  c: 1\n  c: 2\n",
-	  "it: line 4: the key \"c\" is there twice" },
+	{ "a key that occurs twice", "a: 1\nb:\n  c: 1\n  c: 2\n",
+	  "it: line 4: the key \"c\" occurs twice" },
 	{ "a key without a name", "a: 1\n\"\": 2\n", "it: line 2: the key \"\" has no name" },
 	{ "a second document", "a: 1\n---\na: 2\n", "it: has several documents (---)" },
 	{ "a NUL in a text", "a: \"b\\0c\"\n", "it: line 1: a text has a NUL" },

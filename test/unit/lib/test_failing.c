@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What assertions do that fail elsewhere than in the test's own thread: test/lib. */
+/* Assertions that fail outside of the test's own thread: test/lib. */
 #include "test/lib/suite.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 #define MANY 20
 
-/* Where stderr goes meanwhile. */
+/* The destination of stderr during the test. */
 static FILE *said;
 static int stderr_was;
 
@@ -40,7 +40,7 @@ static void what_was_said(char *ret, size_t size)
 
 START_TEST(some_fail)
 {
-	/* The others write into Check's file meanwhile. */
+	/* The others write into Check's file at the same time. */
 	for (int i = 0; i < 2000; i++)
 		ck_assert_msg(i != 1000 || (_i != 3 && _i != 7), "number %d broke", _i);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What csi-call reads and prints: requests of every shape through protobuf bytes and back, and what
- * it refuses.
+ * Input and output of csi-call: requests of every shape through protobuf bytes and back, and
+ * refusals.
  */
 #include "test/lib/message_json.h"
 

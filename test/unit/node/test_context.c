@@ -16,8 +16,8 @@ START_TEST(the_publish_context_says_which_device)
 		const char *what;
 		struct kv v[6];
 		size_t n;
-		const char *error;       /* NULL: fine */
-		struct device_want want; /* of a refused one: the emulation of the flag */
+		const char *error;       /* NULL: accepted */
+		struct device_want want; /* of a refused context: the emulation of the flag */
 	} rows[] = {
 		{ "what the Go plugin publishes",
 		  { { PUBLISH_VOLUME_NAME, "pvc-1" },
@@ -98,13 +98,13 @@ START_TEST(the_publish_context_says_which_device)
 		    { PUBLISH_VIRTIOFS_TAG, "t" },
 		    { PUBLISH_NVME_NSID, "1" } },
 		  3,
-		  "PublishContext: nvmeNsID and virtioFSTag are both given; a volume is an NVMe "
-		  "namespace or a virtio-fs share",
+		  "PublishContext: nvmeNsID and virtioFSTag are both set; a volume is an "
+		  "NVMe namespace or a virtio-fs share",
 		  { 0 } },
 		{ "a tag that is too long",
 		  { { PUBLISH_PCI_ADDRESS, "a" }, { PUBLISH_VIRTIOFS_TAG, TAG36 "7" } },
 		  2,
-		  "PublishContext.virtioFSTag: \"" TAG36 "7\" has 37 bytes, a tag has at most 36",
+		  "PublishContext.virtioFSTag: \"" TAG36 "7\" has 37 bytes (expected at most 36)",
 		  { 0 } },
 		{ "a path as a tag",
 		  { { PUBLISH_PCI_ADDRESS, "a" }, { PUBLISH_VIRTIOFS_TAG, "../t" } },

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/failing.h"
 #include "common/file.h"
 #include "common/mem.h"
 #include "common/metric.h"
@@ -68,11 +69,89 @@ START_TEST(a_sound_volume_has_no_faults_by_path_and_by_id)
 }
 END_TEST
 
+/* kubelet 1.37: the directory where it maps the device itself, which this driver never gets. */
+static char *map_path(bool made)
+{
+	char *path = xasprintf("%s/volumeDevices/pv-1/dev", w.kubelet_dir);
+
+	if (made)
+		run_tool("mkdir -p %s && touch %s/pod-uid", path, path);
+	return path;
+}
+
+START_TEST(raw_block_is_found_by_its_id_where_kubelet_names_its_own_mapping)
+{
+	struct health h;
+
+	SKIP_UNLESS_LOOP();
+	for (int made = 0; made < 2; made++) {
+		char *path AUTO(free) = NULL;
+
+		set_up(NULL);
+		path = map_path(made);
+		h = ask(VOLUME_ID, "", path);
+		ck_assert_msg(h.n == 0, "%s: %s", h.v[0].reason, h.v[0].message);
+		nvme_world_hide(&w.nvme, disk);
+		h = ask(VOLUME_ID, "", path);
+		expect(&h, "DeviceGone", HEALTH_INACCESSIBLE);
+		node_world_clear(&w);
+	}
+}
+END_TEST
+
+START_TEST(a_filesystem_of_the_volumes_name_is_not_its_raw_block)
+{
+	char *path AUTO(free) = NULL, *other AUTO(free) = NULL;
+	struct health h;
+
+	SKIP_UNLESS_LOOP();
+	node_world_init(&w);
+	path = map_path(true);
+	other = xasprintf("%s/" VOLUME_ID, w.kubelet_dir);
+	run_tool("mkdir %s && mount -t tmpfs none %s", other, other);
+	ck_assert_uint_eq(ask(VOLUME_ID, "", "").n, 0);
+	h = ask(VOLUME_ID, "", path);
+	expect(&h, "NotMounted", HEALTH_INACCESSIBLE);
+	ck_assert_ptr_nonnull(strstr(h.v[0].message, path));
+	umount(other);
+	node_world_clear(&w);
+}
+END_TEST
+
 START_TEST(a_volume_that_was_never_here_is_unknown_not_ill)
 {
 	SKIP_UNLESS_LOOP();
 	node_world_init(&w);
 	ck_assert_uint_eq(ask("pvc-unknown", NULL, NULL).n, 0);
+	node_world_clear(&w);
+}
+END_TEST
+
+/* kubelet calls for volumes whose mount has failed, by id or with paths, to get the reason. */
+START_TEST(a_volume_that_was_never_mounted_has_its_last_error)
+{
+	struct err err = ERR_INIT;
+	struct health h;
+
+	SKIP_UNLESS_LOOP();
+	err_set(&err, ERR_PRECONDITION, "/dev/nvme0n1: has another UUID");
+	node_world_init(&w);
+	failing_note(VOLUME_ID, "NodeStageVolume", &err, monotonic_ns());
+	h = ask(VOLUME_ID, NULL, NULL);
+	ck_assert_uint_eq(h.n, 1);
+	ck_assert_int_eq(h.v[0].status, HEALTH_INACCESSIBLE);
+	ck_assert_str_eq(h.v[0].reason, "LastCallFailed");
+	ck_assert_ptr_nonnull(strstr(h.v[0].message,
+	                             "NodeStageVolume: FAILED_PRECONDITION: "
+	                             "/dev/nvme0n1: has another UUID (failed calls: "
+	                             "1, the first "));
+	h = ask(VOLUME_ID, NULL, w.staging);
+	ck_assert_uint_eq(h.n, 2);
+	ck_assert_str_eq(h.v[0].reason, "NotMounted");
+	ck_assert_str_eq(h.v[1].reason, "LastCallFailed");
+	ck_assert_uint_eq(ask("pvc-other", NULL, NULL).n, 0);
+	failing_note(VOLUME_ID, "NodeStageVolume", NULL, monotonic_ns());
+	ck_assert_uint_eq(ask(VOLUME_ID, NULL, NULL).n, 0);
 	node_world_clear(&w);
 }
 END_TEST
@@ -147,7 +226,7 @@ static int cannot_look(const char *path, struct statvfs *ret)
 	return -1;
 }
 
-/* What keeps the driver from asking is no fault of the volume, which may be sound. */
+/* An obstacle to the probe is not a fault of the volume, which may be intact. */
 START_TEST(a_filesystem_that_could_not_be_asked_has_no_fault)
 {
 	static const int shortages[] = { EMFILE, ENFILE, EAGAIN, ENOMEM, ENOENT };
@@ -179,7 +258,7 @@ START_TEST(a_filesystem_that_has_shut_down_is_told)
 
 	SKIP_UNLESS_LOOP();
 	set_up("ext4");
-	/* As ext4 and others show it in mountinfo; which kernels do differs. */
+	/* As ext4 and others show it in mountinfo; this depends on the kernel. */
 	proc = xasprintf("%s/proc", w.nvme.root);
 	run_tool("mkdir -p %s/self && sed 's|\\( %s .*\\)|\\1,shutdown|' /proc/self/mountinfo "
 	         "> %s/self/mountinfo",
@@ -213,7 +292,7 @@ START_TEST(a_filesystem_that_does_not_answer_is_told)
 	h = ask(VOLUME_ID, NULL, w.staging);
 	expect(&h, "FilesystemNotResponding", HEALTH_INACCESSIBLE);
 	hangs = false;
-	usleep(200000); /* the helper cleans up: the leak checker agrees */
+	usleep(200000); /* the helper cleans up, for the leak checker */
 	node_world_clear(&w);
 }
 END_TEST
@@ -251,7 +330,7 @@ START_TEST(a_filesystem_turned_read_only_is_degraded)
 
 	SKIP_UNLESS_LOOP();
 	set_up("ext4");
-	/* As errors=remount-ro does it: the filesystem, not the mount point. */
+	/* As errors=remount-ro does: the filesystem is read-only, not the mount point. */
 	ck_assert_int_eq(mount(NULL, w.staging, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
 	ck_assert_int_eq(mount(NULL, w.staging, NULL, MS_REMOUNT | MS_BIND, NULL), 0);
 	h = ask(VOLUME_ID, NULL, w.staging);
@@ -267,7 +346,7 @@ START_TEST(a_filesystem_that_is_frozen_is_told_and_thawed_is_sound)
 	SKIP_UNLESS_LOOP();
 	set_up("ext4");
 	fs_state_set(FS_STATE_FROZEN, "ext4", disk->loop, w.staging);
-	w.node.o.tuning.guard_ms = 200;
+	w.node.o.tuning.guard_ms = 1000;
 	for (int i = 0; i < 2; i++) {
 		h = ask(VOLUME_ID, NULL, w.staging);
 		expect(&h, "FilesystemFrozen", HEALTH_DEGRADED);
@@ -363,7 +442,7 @@ START_TEST(functions_that_do_not_answer_are_told)
 }
 END_TEST
 
-/* The look at the host hangs itself, and health answers. */
+/* The scan of the host itself hangs, and health still answers. */
 START_TEST(health_of_a_host_that_does_not_answer_names_what_hangs)
 {
 	char *dir AUTO(free) = NULL;
@@ -376,7 +455,7 @@ START_TEST(health_of_a_host_that_does_not_answer_names_what_hangs)
 	w.node.o.tuning.host_wait_ms = 20;
 	dir = xasprintf("%s/bus/pci/devices/0000:77:00.0", w.nvme.sysfs);
 	run_tool("mkdir -p %s && mkfifo %s/class", dir, dir);
-	/* The thread that counts may get there after the first answer. */
+	/* The counting thread may get there only after the first answer. */
 	WAIT_UNTIL(node_storage_health(&w.node, &h, &err) == 0 && h.n == 2);
 	ck_assert_str_eq(h.v[0].reason, "VolumeLimitGuessed");
 	ck_assert_str_eq(h.v[1].reason, "FunctionsHang");
@@ -471,7 +550,10 @@ START_TEST(a_tool_that_is_slow_is_told_with_its_volume)
 END_TEST
 
 SUITE("health", a_sound_volume_has_no_faults_by_path_and_by_id,
-      a_volume_that_was_never_here_is_unknown_not_ill, a_mount_that_is_missing_is_told,
+      raw_block_is_found_by_its_id_where_kubelet_names_its_own_mapping,
+      a_filesystem_of_the_volumes_name_is_not_its_raw_block,
+      a_volume_that_was_never_here_is_unknown_not_ill,
+      a_volume_that_was_never_mounted_has_its_last_error, a_mount_that_is_missing_is_told,
       a_mount_that_is_not_ours_is_told, a_device_that_has_gone_is_told,
       a_filesystem_that_answers_eio_is_told, a_filesystem_that_could_not_be_asked_has_no_fault,
       a_filesystem_that_has_shut_down_is_told, a_filesystem_that_does_not_answer_is_told,

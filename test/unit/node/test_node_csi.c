@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wire door: argument rules in the words of the CSI specification's tables, and one volume's
+ * The RPC service: argument rules in the words of the CSI specification's tables, and one volume's
  * life in bytes.
  */
 #include "test/lib/suite.h"
@@ -32,8 +32,8 @@ static const ProtobufCMethodDescriptor *method_of(const char *name)
 }
 
 /*
- * One call, from JSON to JSON, through the bytes. The code; *reply (may be NULL) is a new root when
- * it is OK.
+ * One call, from JSON to JSON, through the bytes. Returns the code; *reply (may be NULL) is a new
+ * root if it is OK.
  */
 static enum err_code call_node(const struct rpc_service *service, const char *name,
                                const char *request, struct json **reply, struct err *err)
@@ -101,7 +101,7 @@ START_TEST(arguments_are_checked_first)
 		{ "NodeStageVolume", "{\"volume_id\":\"a/b\",\"staging_target_path\":\"/s\"}",
 		  ERR_INVALID, "has a slash" },
 		{ "NodeStageVolume", "{\"volume_id\":\"..\",\"staging_target_path\":\"/s\"}",
-		  ERR_INVALID, "is no name" },
+		  ERR_INVALID, "is not a valid volume name" },
 		{ "NodeStageVolume",
 		  "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\"," CAP "," PUB
 		  ",\"volume_context\":{\"csi.snap.nvidia.com/formatPolicy\":\"yes\"}}",
@@ -127,7 +127,7 @@ START_TEST(arguments_are_checked_first)
 		  ERR_INVALID, "inline volumes are not supported" },
 		{ "NodeStageVolume",
 		  "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\"," RWX "," PUB "}",
-		  ERR_INVALID, "is no cluster filesystem" },
+		  ERR_INVALID, "is not a cluster filesystem" },
 		{ "NodePublishVolume",
 		  "{\"volume_id\":\"v\",\"target_path\":\"/no/such/t\",\"staging_target_path\":\"/"
 		  "no/such\"," RWX ",\"volume_context\":{\"csi.snap.nvidia.com/emulation\":"
@@ -390,9 +390,9 @@ START_TEST(a_volume_that_is_worked_on_is_busy_but_may_be_measured)
 }
 END_TEST
 
-/* ---- whose paths ---- */
+/* ---- permitted paths ---- */
 
-/* %K: kubelet's directory, %R: the folder that it is in. */
+/* %K: kubelet's directory, %R: its parent folder. */
 static char *filled(const struct node_world *w, const char *text)
 {
 	struct str s = STR_INIT(8192);
@@ -409,7 +409,7 @@ static char *filled(const struct node_world *w, const char *text)
 
 static const struct {
 	const char *what, *path;
-	enum err_code code; /* of unpublish; the others' is the same as long as it is a refusal */
+	enum err_code code; /* of unpublish; the other calls return the same if it is a refusal */
 	const char *text;
 } places[] = {
 	{ "a tmpfs of somebody else", "%R/foreign/t", ERR_PRECONDITION,
@@ -417,8 +417,8 @@ static const struct {
 	{ "through ..", "%K/pods/../../foreign/t", ERR_INVALID, "has a component \"..\"" },
 	{ "through a link", "%K/pods/away/t", ERR_PRECONDITION,
 	  "%K/pods/away/t leads to %R/foreign/t, which is not below %K" },
-	{ "through a link that leads nowhere", "%K/pods/nowhere/t", ERR_PRECONDITION,
-	  "%K/pods/nowhere cannot be followed" },
+	{ "through a dangling link", "%K/pods/nowhere/t", ERR_PRECONDITION,
+	  "%K/pods/nowhere cannot be resolved" },
 	{ "a link itself", "%K/pods/link", ERR_PRECONDITION, "%K/pods/link is a symbolic link" },
 	{ "a neighbour with the same beginning", "%R/kubelet-2/t", ERR_PRECONDITION,
 	  "is not below %K" },
@@ -492,7 +492,7 @@ START_TEST(only_paths_below_kubelets_directory_are_touched)
 		ck_assert_msg(code == (reads ? ERR_NOT_FOUND : places[_i].code), "%s: %s: %s: %s",
 		              places[_i].what, refused[i][0], err_code_name(code), err.msg);
 		if (!reads ||
-		    !strstr(text, "symbolic link")) /* these do not look at what is there */
+		    !strstr(text, "symbolic link")) /* these do not access the mount at the path */
 			ck_assert_msg(strstr(err.msg, text) != NULL, "%s: %s: %s", places[_i].what,
 			              refused[i][0], err.msg);
 	}

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the doors share: replies, required fields, maps in both directions, the volume key. */
+/* Shared by the RPC handlers: replies, required fields, maps in both directions, the volume key. */
 #include <string.h>
 
 #include "csi/csi.pb-c.h"
 
 #include "common/cleanup.h"
+#include "common/str.h"
 #include "rpc/csi_wire.h"
 #include "test/lib/suite.h"
 
@@ -101,6 +102,35 @@ START_TEST(a_map_that_was_set_can_be_packed_and_unpacked)
 }
 END_TEST
 
+static const struct {
+	const char *unit; /* repeated */
+	size_t n, bytes;  /* of the message */
+} messages[] = {
+	{ "x", 0, 0 },
+	{ "x", 1024, 1024 },
+	{ "x", 1025, 1024 },
+	{ "\xc3\xa9", 512, 1024 },
+	{ "\xc3\xa9x", 400, 1023 },
+	{ "\xe2\x80\xae", 999, 1024 },
+	{ "\xff", 300, 1024 },
+	{ "\xf0\x9f\x98\x80x", 300, 1024 },
+};
+
+START_TEST(a_health_message_fits_into_kubernetes)
+{
+	struct str text AUTO(str_clear) = STR_INIT(8000);
+	const char *message;
+
+	setup();
+	for (size_t i = 0; i < messages[_i].n; i++)
+		str_add(&text, messages[_i].unit);
+	message = csi_health_message(&call, text.ptr);
+	ck_assert_uint_eq(strlen(message), messages[_i].bytes);
+	ck_assert(utf8_valid(message, strlen(message)));
+	teardown();
+}
+END_TEST
+
 START_TEST(the_volume_key_is_the_volume_id_of_any_request)
 {
 	Csi__V1__DeleteVolumeRequest delete = CSI__V1__DELETE_VOLUME_REQUEST__INIT;
@@ -114,7 +144,7 @@ START_TEST(the_volume_key_is_the_volume_id_of_any_request)
 }
 END_TEST
 
-SUITE("csi_wire", a_reply_is_handed_out_when_it_is_allocated,
-      a_required_field_that_is_missing_is_named, a_map_comes_back_as_it_was_set,
-      a_map_that_was_set_can_be_packed_and_unpacked,
+SUITE("csi_wire", LOOP(a_health_message_fits_into_kubernetes, ARRAY_LEN(messages)),
+      a_reply_is_handed_out_when_it_is_allocated, a_required_field_that_is_missing_is_named,
+      a_map_comes_back_as_it_was_set, a_map_that_was_set_can_be_packed_and_unpacked,
       the_volume_key_is_the_volume_id_of_any_request);

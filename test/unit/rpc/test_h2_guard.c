@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The account of a connection: what correct clients do is free, the rest has an end. */
+/* The account of a connection: actions of correct clients are free, others are limited. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ enum { END_STREAM = 1, ACK = 1, END_HEADERS = 4, PADDED = 8 };
 
 #define SECOND INT64_C(1000000000)
 
-/* A connection, and why the guard wants it closed. */
+/* A connection, and why the guard wants to close it. */
 struct talk {
 	struct h2_guard guard;
 	size_t unfinished; /* of all connections */
@@ -55,7 +55,7 @@ static void talk_init(struct talk *t)
 	h2_guard_init(&t->guard, &t->unfinished, t->now);
 }
 
-/* As grpc-go does: a PING and WINDOW_UPDATEs for each answer. */
+/* Like grpc-go: a PING and WINDOW_UPDATEs for each answer. */
 static void call(struct talk *t, uint32_t stream)
 {
 	say(t, HEADERS, END_HEADERS, stream, 200);
@@ -108,7 +108,7 @@ START_TEST(as_many_calls_as_may_be_open_wait_and_are_given_up_at_once)
 		say(&t, HEADERS, END_HEADERS, 2 * i + 1, 200);
 		say(&t, DATA, END_STREAM, 2 * i + 1, 105);
 	}
-	/* As gRPC's own client does, for each. */
+	/* Like gRPC's own client, for each. */
 	for (uint32_t i = 0; i < LIMIT_RPC_STREAMS; i++)
 		say(&t, WINDOW_UPDATE, 0, 2 * i + 1, 4);
 	for (uint32_t i = 0; i < LIMIT_RPC_STREAMS; i++)
@@ -119,7 +119,9 @@ START_TEST(as_many_calls_as_may_be_open_wait_and_are_given_up_at_once)
 }
 END_TEST
 
-/* A deadline passes at both ends at once: what the client gives up, the server has just ended. */
+/*
+ * A deadline passes at both ends at once: the client resets a call that the server has just ended.
+ */
 START_TEST(calls_that_both_ends_end_at_once_cost_nothing)
 {
 	for (int by_reset = 0; by_reset < 2; by_reset++) {
@@ -186,7 +188,7 @@ START_TEST(who_opens_calls_only_to_give_them_up_has_an_end)
 			say(&t, RST_STREAM, 0, 2 * n + 1, 4);
 	}
 	ck_assert_uint_eq(n, LIMIT_RPC_STREAMS + 1);
-	ck_assert_str_eq(t.reason, "it gives up more calls than it lets end");
+	ck_assert_str_eq(t.reason, "it cancels more calls than it completes");
 	h2_guard_clear(&t.guard);
 }
 END_TEST
@@ -196,7 +198,7 @@ static const struct {
 	uint8_t type, flags;
 	uint32_t stream; /* of the first one */
 	size_t n;
-	bool counts_up; /* each has a stream of its own */
+	bool counts_up; /* each has its own stream */
 	const char *reason;
 	int after; /* frames that pass */
 } floods[] = {
@@ -309,7 +311,7 @@ START_TEST(the_first_byte_of_a_message_is_0_or_1)
 }
 END_TEST
 
-/* The rest of a message may hold any byte, whatever happens to other streams in between. */
+/* The rest of a message may contain any byte, whatever happens to other streams in between. */
 START_TEST(only_the_first_byte_is_looked_at)
 {
 	struct talk t;
@@ -319,7 +321,7 @@ START_TEST(only_the_first_byte_is_looked_at)
 	for (uint32_t stream = 1; stream <= 5; stream += 2)
 		say(&t, HEADERS, END_HEADERS, stream, 10);
 	put(bytes, DATA, 0, 5, 4, 0);
-	t.reason = h2_guard_client(&t.guard, bytes, 9, t.now); /* the head alone */
+	t.reason = h2_guard_client(&t.guard, bytes, 9, t.now); /* only the header */
 	answer(&t, HEADERS, END_STREAM, 1, 3);                 /* another stream makes room */
 	t.reason = h2_guard_client(&t.guard, bytes + 9, 4, t.now);
 	ck_assert_ptr_null(t.reason);
@@ -330,7 +332,7 @@ START_TEST(only_the_first_byte_is_looked_at)
 }
 END_TEST
 
-/* What a frame makes of the 1,000 bytes that have come of stream 1's message. */
+/* The effect of a frame on the 1,000 received bytes of stream 1's message. */
 static const struct {
 	const char *what;
 	bool of_server;
@@ -373,7 +375,7 @@ END_TEST
 #define PART 16384
 #define PARTS (LIMIT_RPC_UNFINISHED / PART)
 
-/* On streams 1, 3, 5 and so on, without an end each. Returns how many frames passed. */
+/* On streams 1, 3, 5 and so on, each without an end. Returns the number of accepted frames. */
 static int send_parts(struct talk *t, int n)
 {
 	int i = 0;
@@ -395,12 +397,12 @@ START_TEST(unfinished_messages_have_an_end)
 	talk_init(&t);
 	ck_assert_int_eq(send_parts(&t, 2 * PARTS), PARTS);
 	ck_assert_str_eq(t.reason,
-	                 "it goes on with a message while unfinished ones have more than 16 MiB");
+	                 "it continues a message while unfinished messages have more than 16 MiB");
 	h2_guard_clear(&t.guard);
 }
 END_TEST
 
-/* One connection has all that may be unfinished, one byte less or one more. */
+/* One connection has the maximum of unfinished bytes, one byte less or one more. */
 START_TEST(only_who_goes_on_with_a_message_is_closed_at_the_limit)
 {
 	struct talk t;
@@ -417,7 +419,7 @@ START_TEST(only_who_goes_on_with_a_message_is_closed_at_the_limit)
 	n = put(bytes, HEADERS, END_HEADERS, 3, 200, 0);
 	n += put(bytes + n, DATA, 0, 3, 100, 0);
 	ck_assert_ptr_nonnull(h2_guard_client(&other, bytes, n, t.now));
-	say(&t, PING, 0, 0, 8); /* above the limit now, but not with its bytes */
+	say(&t, PING, 0, 0, 8); /* above the limit now, but not by its own bytes */
 	ck_assert_ptr_null(t.reason);
 	h2_guard_clear(&other);
 	ck_assert_uint_eq(t.unfinished, LIMIT_RPC_UNFINISHED);

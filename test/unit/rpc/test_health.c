@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The health service: what it says of the registration with kubelet. */
+/* The health service: its answer about the registration with kubelet. */
 #include <string.h>
 
 #include "csi/health.pb-c.h"

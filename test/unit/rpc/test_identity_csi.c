@@ -30,7 +30,7 @@ static ProtobufCMessage *ask(struct rpc_call *call, const char *path)
 	struct err err = ERR_INIT;
 
 	ck_assert_ptr_nonnull(method);
-	/* What may have to ask somebody is not for the thread that serves all. */
+	/* A method that may send a request must not run on the thread that serves all. */
 	ck_assert(method->on_poller != (identity.expands && strstr(path, "Capabilities")));
 	ck_assert(!method->key);
 	rpc_call_init(call, path);

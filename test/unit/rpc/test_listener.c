@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The listener without gRPC: which connections it hands over, and what it knows of them. (Names,
+ * The listener without gRPC: the connections that it passes on, and its data about them. (Names,
  * modes and refusals: test/rpc/test_socket.c.)
  */
 #include <errno.h>
@@ -41,7 +41,8 @@ struct taker {
 	int fds[32];
 };
 
-static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* who holds it stops the thread */
+/* a thread that holds it blocks the listener's thread */
+static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 
 static void take(void *arg, int fd)
 {
@@ -97,7 +98,7 @@ static void taker_stop(struct taker *t)
 		close(t->fds[i]);
 	t->listener = listener_free(t->listener);
 	ck_assert_ptr_null(t->listener);
-	ck_assert_int_eq(rmdir(t->dir), 0); /* nothing is left in it */
+	ck_assert_int_eq(rmdir(t->dir), 0); /* it is empty */
 }
 
 static int connect_to_n(const struct taker *t, const char *words, size_t n)
@@ -117,7 +118,7 @@ static int connect_to(const struct taker *t, const char *words)
 	return connect_to_n(t, words, strlen(words));
 }
 
-/* As a client of HTTP/2 does. */
+/* Like an HTTP/2 client. */
 static int connect_client(const struct taker *t)
 {
 	return connect_to_n(t, preface, PREFACE_LEN);
@@ -132,7 +133,7 @@ static bool taken(struct taker *t, int n)
 
 START_TEST(a_connection_is_handed_over_with_all_it_said)
 {
-	/* A PING, which is passed on, */
+	/* A PING, which is relayed, */
 	static const char ping[] = "\0\0\10\6\0\0\0\0\0abcdefgh";
 	struct taker t;
 	char said[100] = "";
@@ -150,7 +151,7 @@ START_TEST(a_connection_is_handed_over_with_all_it_said)
 	}
 	ck_assert_mem_eq(said, preface, PREFACE_LEN);
 	ck_assert_mem_eq(said + PREFACE_LEN, ping, sizeof(ping) - 1);
-	/* and what gRPC says too. */
+	/* and gRPC's bytes, too. */
 	ck_assert_int_eq(send(t.fds[0], ping, 3, MSG_NOSIGNAL), 3);
 	ck_assert_int_eq(recv(fd, said, 3, MSG_WAITALL), 3);
 	ck_assert_int_eq(listener_peer_pid(t.listener, t.fds[0]), getpid());
@@ -172,7 +173,7 @@ START_TEST(the_last_answer_arrives_though_grpc_has_gone)
 	fd = connect_client(&t);
 	ck_assert(taken(&t, 1));
 	memset(answer, 0x77, sizeof(answer));
-	/* As much as the pair takes, more than the client's socket does. */
+	/* As much as the socket pair accepts, which is more than the client's socket does. */
 	while (sent < sizeof(answer) &&
 	       (k = send(t.fds[0], answer + sent, sizeof(answer) - sent, MSG_NOSIGNAL)) > 0)
 		sent += (size_t)k;
@@ -188,7 +189,7 @@ START_TEST(the_last_answer_arrives_though_grpc_has_gone)
 }
 END_TEST
 
-/* Answers until the listener has closed its end (EPIPE), for 15 s at least. */
+/* Sends answers until the listener has closed its end (EPIPE), for at least 15 s. */
 static bool is_closed_while_it_gets_answers(const struct taker *t)
 {
 	static char answer[4096];
@@ -297,7 +298,7 @@ START_TEST(a_number_that_is_used_again_is_another_connection)
 
 		ck_assert(taken(&t, i + 1));
 		close(fd);
-		close(t.fds[i]); /* without a word to the listener, which must find out */
+		close(t.fds[i]); /* without notifying the listener, which must detect it */
 	}
 	t.n = 0;
 	taker_stop(&t);
@@ -361,10 +362,18 @@ static void *sleep_on(void *arg)
 	return NULL;
 }
 
-/* A process that listens at the path. Told to, its first thread ends and leaves the other one. */
-static pid_t listen_in_a_process(const char *path, const int go[2], const int ready[2])
+/*
+ * A process that listens at the path, as a driver or, for `raw`, as another program does. Told to,
+ * its first thread ends and leaves the other one.
+ */
+static pid_t listen_in_a_process(char *path, bool raw, const int go[2], const int ready[2])
 {
+	const struct listener_options options = {
+		.path = path, .mode = 0600, .group = (gid_t)-1, .max_connections = 4
+	};
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct err err = ERR_INIT;
+	struct listener *l;
 	pthread_t thread;
 	pid_t pid = fork();
 	char byte = 0;
@@ -375,13 +384,41 @@ static pid_t listen_in_a_process(const char *path, const int go[2], const int re
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
 	fd = socket(AF_UNIX, SOCK_STREAM, 0);
-	if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) || listen(fd, 8) ||
-	    pthread_create(&thread, NULL, sleep_on, NULL) || write(ready[1], &byte, 1) != 1 ||
+	if (raw ? bind(fd, (const struct sockaddr *)&address, sizeof(address)) || listen(fd, 8)
+	        : listener_new(&options, &l, &err))
+		_exit(1);
+	if (pthread_create(&thread, NULL, sleep_on, NULL) || write(ready[1], &byte, 1) != 1 ||
 	    read(go[0], &byte, 1) != 1)
 		_exit(1);
 	syscall(SYS_exit, 0);
 	_exit(1);
 }
+
+/* Connects until the backlog is full. A connection keeps its place after its client has ended. */
+static void fill_backlog(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd, rc;
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	do {
+		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		rc = connect(fd, (const struct sockaddr *)&address, sizeof(address));
+		ck_assert(rc == 0 || errno == EAGAIN);
+		close(fd);
+	} while (!rc);
+}
+
+/* Does it answer at last, when its process cannot end? */
+static const struct {
+	bool raw, full, answers;
+} killed[] = {
+	{ .raw = false, .full = false, .answers = false },
+	{ .raw = false, .full = true, .answers = false },
+	{ .raw = true, .full = false, .answers = false },
+	/* Nothing tells whose socket it is. */
+	{ .raw = true, .full = true, .answers = true },
+};
 
 START_TEST(a_killed_process_that_cannot_end_does_not_answer)
 {
@@ -393,13 +430,18 @@ START_TEST(a_killed_process_that_cannot_end_does_not_answer)
 	snprintf(path, sizeof(path), "%s/s", dir);
 	ck_assert(pipe(go) == 0 && pipe(ready) == 0);
 	ck_assert(!listener_answers(path));
-	pid = listen_in_a_process(path, go, ready);
+	pid = listen_in_a_process(path, killed[_i].raw, go, ready);
 	ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+	if (killed[_i].full)
+		fill_backlog(path);
 	ck_assert(listener_answers(path));
 	ck_assert_int_eq(write(go[1], &byte, 1), 1);
-	/* A connection that is never accepted keeps its place in the backlog. A full backlog counts as an answer. */
+	/*
+	 * A connection that is never accepted stays in the backlog. A full backlog counts as an
+	 * answer.
+	 */
 	WAIT_UNTIL(process_has_ended(pid));
-	ck_assert(!listener_answers(path));
+	ck_assert(listener_answers(path) == killed[_i].answers);
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 	ck_assert(!listener_answers(path));
@@ -424,7 +466,7 @@ START_TEST(one_that_never_ran_is_freed_and_its_name_removed)
 }
 END_TEST
 
-/* As a tool that the driver has just started does, before its exec(). */
+/* Like a tool that the driver has just started, before its exec(). */
 static pid_t start_holder_of_all(void)
 {
 	pid_t pid = fork();
@@ -432,7 +474,7 @@ static pid_t start_holder_of_all(void)
 	ck_assert_int_ge(pid, 0);
 	if (pid)
 		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when the test fails */
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* even if the test fails */
 	pause();
 	_exit(0);
 }
@@ -455,7 +497,7 @@ START_TEST(a_connection_of_which_a_child_holds_a_copy_is_not_heard_of_again)
 	nanosleep(&while_it_is_freed, NULL);
 	close(fd);
 	close(t.fds[0]);
-	/* The last copies of the other ends go, which wakes those that the listener had. */
+	/* The last copies of the other ends are closed, which wakes the listener's ends. */
 	kill(holder, SIGKILL);
 	ck_assert_int_eq(waitpid(holder, NULL, 0), holder);
 	other = connect_client(&t);
@@ -473,7 +515,7 @@ static void *stop_it(void *arg)
 	return NULL;
 }
 
-/* The thread learns of both at once, first of the stop. */
+/* The thread sees both at once, the stop first. */
 START_TEST(a_connection_that_begins_to_speak_during_the_stop_does_no_harm)
 {
 	struct taker t;
@@ -497,12 +539,13 @@ START_TEST(a_connection_that_begins_to_speak_during_the_stop_does_no_harm)
 }
 END_TEST
 
-/* ---- who may connect ---- */
+/* ---- permission to connect ---- */
 
 #define STRANGER 65534
 
 /*
- * Is a process of another user handed over? It gets past the mode, as one with a capability does.
+ * Is a connection of another user's process passed on? It bypasses the mode, like one with a
+ * capability.
  */
 static bool stranger_is_served(struct taker *t)
 {
@@ -519,7 +562,7 @@ static bool stranger_is_served(struct taker *t)
 		fd = connect_to(t, "");
 		/* It may have been closed already. */
 		IGNORE_RESULT(send(fd, preface, PREFACE_LEN, MSG_NOSIGNAL));
-		/* Closed by the listener: refused. By the end of the parent's look: served. */
+		/* Closed by the listener: refused. After the parent's check: served. */
 		_exit(recv(fd, &byte, 1, 0) != 1);
 	}
 	for (int i = 0; i < 2000 && !t->n; i++) {
@@ -603,7 +646,8 @@ SUITE("listener", who_does_not_read_is_closed, a_slow_reader_is_not_closed,
       places_are_kept_for_processes_of_this_program, a_connection_is_handed_over_with_all_it_said,
       silence_and_nonsense_are_not_handed_over, a_number_that_is_used_again_is_another_connection,
       a_closed_number_that_became_something_else_does_not_count,
-      connections_made_before_it_runs_are_served, a_killed_process_that_cannot_end_does_not_answer,
+      connections_made_before_it_runs_are_served,
+      LOOP(a_killed_process_that_cannot_end_does_not_answer, ARRAY_LEN(killed)),
       one_that_never_ran_is_freed_and_its_name_removed,
       a_connection_of_which_a_child_holds_a_copy_is_not_heard_of_again,
       a_connection_that_begins_to_speak_during_the_stop_does_no_harm,

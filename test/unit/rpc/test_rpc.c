@@ -188,7 +188,7 @@ static uint8_t *put_unknown(uint8_t *at)
 	return (uint8_t *)memset(at, 'x', LONG) + LONG;
 }
 
-/* In the request, and in a message of it. */
+/* In the request, and in a nested message. */
 START_TEST(what_is_unknown_takes_no_memory_of_the_call)
 {
 	/* A name, and a capability of 100,007 bytes that begins with its block. */

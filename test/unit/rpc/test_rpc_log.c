@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log line of a call: what it has at which verbosity, and what it never has. */
+/* The log line of a call: its fields at each verbosity, and fields that it never has. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void keep_line(void *arg, const char *line)
 	snprintf(last, sizeof(last), "%s", line);
 }
 
-/* The line without the time and all else that differs from run to run. */
+/* The line without the time and other parts that differ between runs. */
 static const char *logged(int verbosity, bool json, const ProtobufCMessage *req,
                           const struct rpc_method *method, const struct err *err)
 {

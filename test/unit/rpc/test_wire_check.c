@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scanner over raw bytes: every rule at its edge, and what it must never let through to
+ * The scanner over raw bytes: every rule at its boundary, and input that must never reach
  * protobuf-c.
  */
 #include <stdio.h>
@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "csi/csi.pb-c.h"
+#include "csi/pluginregistration.pb-c.h"
+#include "csi/sriovdp_control.pb-c.h"
 
 #include "common/mem.h"
 #include "rpc/wire_check.h"
@@ -25,7 +27,7 @@ static const struct {
 	const ProtobufCMessageDescriptor *type;
 	const char *in;
 	size_t n;
-	const char *text; /* NULL: fine; unknown: fine, and it has unknown fields */
+	const char *text; /* NULL: valid; unknown: valid, and it has unknown fields */
 } rows[] = {
 	{ "nothing", STAGE, BYTES(""), NULL },
 	{ "a string", STAGE, BYTES("\x0a\x01v"), NULL },
@@ -92,7 +94,9 @@ static const struct {
 	  "volume_context: a key is not valid UTF-8" },
 	{ "a secret's key is not shown", STAGE, BYTES("\x2a\x06\x0a\x01k\x12\x01\0"),
 	  "secrets: a value contains a NUL byte" },
-	{ "a message twice", STAGE, BYTES("\x22\x00\x22\x00"), "volume_capability is there twice" },
+	{ "a line end in a value of a map", STAGE, BYTES("\x32\x07\x0a\x01k\x12\x02v\n"), NULL },
+	{ "a line end in a secret", STAGE, BYTES("\x2a\x07\x0a\x01k\x12\x02v\n"), NULL },
+	{ "a message twice", STAGE, BYTES("\x22\x00\x22\x00"), "volume_capability occurs twice" },
 	{ "both members of a oneof", STAGE, BYTES("\x22\x04\x0a\x00\x12\x00"), NULL },
 	{ "a map entry with two keys", STAGE, BYTES("\x32\x06\x0a\x01k\x0a\x01l"), NULL },
 };
@@ -238,11 +242,88 @@ START_TEST(all_mount_flags_have_one_limit)
 }
 END_TEST
 
+/* ---- control characters ---- */
+
+/*
+ * The smallest request that has this string; `prefix` is the message's path, "volume_capability.".
+ */
+static void check_control(const ProtobufCMessageDescriptor *request, const unsigned *path, size_t n,
+                          const ProtobufCFieldDescriptor *field, const char *text, bool is_fine)
+{
+	struct str in AUTO(str_clear) = STR_INIT(1000);
+	struct err err = ERR_INIT;
+	int rc;
+
+	add_varint(&in, field->id << 3 | 2);
+	add_varint(&in, strlen(text));
+	str_add(&in, text);
+	for (size_t i = n; i > 0; i--) {
+		struct str outer AUTO(str_clear) = STR_INIT(1000);
+
+		add_nested(&outer, path[i - 1], &in);
+		str_reset(&in);
+		str_addn(&in, outer.ptr, outer.len);
+	}
+	rc = wire_check(request, (const uint8_t *)in.ptr, in.len, &err);
+	ck_assert_msg(rc == (is_fine ? 0 : -1), "%s: %s: %d %s", request->short_name, field->name,
+	              rc, err.msg);
+	ck_assert_msg(is_fine || (err.code == ERR_INVALID && strstr(err.msg, field->name) &&
+	                          strstr(err.msg, "contains a control character")),
+	              "%s", err.msg);
+}
+
+static unsigned strings_seen;
+
+static void check_strings(const ProtobufCMessageDescriptor *request,
+                          const ProtobufCMessageDescriptor *d, unsigned path[8], size_t n)
+{
+	static const char *const controls[] = { "a\nb", "\t",   "a\r",      "\x01",
+		                                "\x1b", "\x7f", "\xc2\x80", "x\xc2\x9fx" };
+
+	for (unsigned i = 0; i < d->n_fields; i++) {
+		const ProtobufCFieldDescriptor *f = &d->fields[i];
+		bool has_lines = str_eq(f->name, "name") || str_eq(f->name, "error");
+
+		if (f->type == PROTOBUF_C_TYPE_MESSAGE && !wire_is_map(f)) {
+			ck_assert_uint_lt(n, 8);
+			path[n] = f->id;
+			check_strings(request, f->descriptor, path, n + 1);
+		}
+		if (f->type != PROTOBUF_C_TYPE_STRING)
+			continue;
+		strings_seen++;
+		for (size_t k = 0; k < ARRAY_LEN(controls); k++)
+			check_control(request, path, n, f, controls[k], has_lines && k < 3);
+		check_control(request, path, n, f, "\xc2\xa0 pvc-1", true);
+	}
+}
+
+/* CSI permits tabs and line ends in a name. kubelet's reason is text for people. */
+START_TEST(only_names_and_reasons_have_line_ends_and_nothing_has_other_control_characters)
+{
+	const ProtobufCServiceDescriptor *services[] = {
+		&csi__v1__controller__descriptor,
+		&csi__v1__group_controller__descriptor,
+		&csi__v1__snapshot_metadata__descriptor,
+		&csi__v1__node__descriptor,
+		&pluginregistration__registration__descriptor,
+		&sriovdp__control__v1__control_service__descriptor,
+	};
+	unsigned path[8];
+
+	for (size_t i = 0; i < ARRAY_LEN(services); i++)
+		for (unsigned k = 0; k < services[i]->n_methods; k++)
+			check_strings(services[i]->methods[k].input, services[i]->methods[k].input,
+			              path, 0);
+	ck_assert_uint_gt(strings_seen, 40);
+}
+END_TEST
+
 /* ---- against protobuf-c ---- */
 
 /*
- * An allocator that remembers sizes: protobuf-c asks for exactly length + 1 bytes for a string, so
- * a string that has a NUL inside shows.
+ * An allocator that records sizes: protobuf-c requests exactly length + 1 bytes for a string, so a
+ * string with an embedded NUL is detected.
  */
 struct memory {
 	struct {
@@ -365,11 +446,12 @@ START_TEST(csi_fits_into_the_scanner)
 	for (size_t i = 0; i < ARRAY_LEN(services); i++)
 		for (unsigned k = 0; k < services[i]->n_methods; k++)
 			walk(services[i]->methods[k].input, 0);
-	ck_assert_uint_eq(widest, 8); /* the scanner has room for 16 */
+	ck_assert_uint_eq(widest, 8); /* the scanner has space for 16 */
 }
 END_TEST
 
 SUITE_TIMEOUT("wire_check", 60, LOOP(each_rule_holds_at_its_edge, ARRAY_LEN(rows)),
               LOOP(a_string_may_be_as_long_as_its_limit, ARRAY_LEN(strings)),
               LOOP(a_map_is_measured_as_a_whole, ARRAY_LEN(maps)), all_mount_flags_have_one_limit,
+              only_names_and_reasons_have_line_ends_and_nothing_has_other_control_characters,
               random_damage_never_gets_a_short_string_through, csi_fits_into_the_scanner);

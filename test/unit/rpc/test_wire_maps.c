@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of map entries with the same key the last one stays, wherever the map is. */
+/* Of map entries with the same key the last one is kept, in every map. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 typedef Csi__V1__CreateVolumeRequest__ParametersEntry entry;
 
 static const struct {
-	const char *what, *in, *out; /* one letter a key, one digit a value */
+	const char *what, *in, *out; /* one letter per key, one digit per value */
 } rows[] = {
 	{ "nothing", "", "" },
 	{ "one", "a1", "a1" },

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers: a thread for each task at once, used again while there is work, ended when there is
- * none.
+ * Workers: a thread for each task at once, reused while there are tasks, ended when all are done.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,7 +20,7 @@ static pthread_cond_t joined = PTHREAD_COND_INITIALIZER;
 
 struct company {
 	struct task task;
-	int company;          /* it waits until so many run at once */
+	int company;          /* it waits until this many run at once */
 	_Atomic pid_t thread; /* that has run it */
 };
 
@@ -68,9 +67,9 @@ static void *wait_for_the_lock(void *arg)
 }
 
 /*
- * How many threads there are before a pool has any. ThreadSanitizer starts a thread of its own with
- * the first of ours, so one of ours is started. It is counted while it certainly runs: the kernel
- * may still count a thread that was joined.
+ * The number of threads before a pool has any. ThreadSanitizer starts its own thread with our first
+ * one, so one is started. It is counted while it certainly runs: the kernel may still count a
+ * joined thread.
  */
 static int threads_without_workers(void)
 {
@@ -128,7 +127,7 @@ START_TEST(as_many_run_at_once_as_come)
 		calls[i] = (struct company) { .task.run = run, .company = ARRAY_LEN(calls) };
 		ck_assert(workers_submit(w, &calls[i].task));
 	}
-	workers_free(w); /* waits for what was submitted */
+	workers_free(w); /* waits for the submitted tasks */
 	ck_assert_int_eq(done, ARRAY_LEN(calls));
 	ck_assert_int_eq(most, ARRAY_LEN(calls));
 }
@@ -165,7 +164,7 @@ START_TEST(the_thread_that_became_idle_last_is_used_first)
 		calls[i] = (struct company) { .task.run = run, .company = ARRAY_LEN(calls) };
 		ck_assert(workers_submit(w, &calls[i].task));
 	}
-	/* Work that one thread can do keeps one: the others are not passed round. */
+	/* Tasks that one thread can run keep one: they are not distributed over the others. */
 	WAIT_UNTIL(done == ARRAY_LEN(calls));
 	for (int i = 0; i < 500 && threads_of_this_process() > before + 1; i++) {
 		calls[0] = (struct company) { .task.run = run };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The real tools make what is asked for on the least size that is accepted. */
+/* The real tools create each filesystem at the smallest accepted size. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* Runs the words of `command` and the descriptor's path; what it printed is in `output`. */
+/* Runs the words of `command` and the descriptor's path; its output is in `output`. */
 static int run(const char *command, int fd, struct str *output)
 {
 	struct strs argv AUTO(strs_clear) = STRS_INIT;
@@ -33,7 +33,7 @@ static int run(const char *command, int fd, struct str *output)
 	return rc;
 }
 
-/* The type of what mkfs makes of a file of that size, "" when it fails. */
+/* The type of the filesystem that mkfs creates in a file of that size, "" if it fails. */
 static const char *made(const char *mkfs, uint64_t bytes, struct str *output)
 {
 	char name[] = "/var/tmp/test_filesystem_size-XXXXXX";
@@ -54,7 +54,7 @@ static const struct {
 	uint64_t least;
 	const char *mkfs; /* as the node calls it */
 	uint64_t too_small;
-	const char *makes; /* what the tool makes of too_small bytes */
+	const char *makes; /* result of the tool for too_small bytes */
 } rows[] = {
 	{ "ext4", "ext4", { 0 }, MIB, "mkfs.ext4 -q -m0", 65536, "" },
 	{ "ext4 of big blocks",
@@ -162,7 +162,7 @@ START_TEST(the_tools_make_it_of_the_least_size_and_not_of_much_less)
 	              (unsigned long long)least);
 	ck_assert_uint_lt(rows[_i].too_small, least);
 	if (str_eq(rows[_i].fs, "btrfs") && geteuid() != 0)
-		return; /* it wants to look at loop devices */
+		return; /* it needs to access loop devices */
 	ROW_STR_EQ(rows[_i].what, made(rows[_i].mkfs, least, &output), rows[_i].fs);
 	ROW_STR_EQ(rows[_i].what, made(rows[_i].mkfs, rows[_i].too_small, &output), rows[_i].makes);
 }

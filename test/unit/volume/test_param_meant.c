@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which keys are taken for slips, and which are somebody else's. */
+/* Which keys are treated as misspellings, and which are foreign. */
 #include <stdlib.h>
 
 #include "common/cleanup.h"
@@ -11,7 +11,7 @@ static const char *const known[] = { PARAM_POLICY,     PARAM_FUNCTION_TYPE, PARA
 	                             PARAM_BLOCK_SIZE, PARAM_INODE_SIZE,    PARAM_FSTYPE };
 
 static const struct {
-	const char *what, *key, *meant; /* NULL: somebody else's, or right */
+	const char *what, *key, *meant; /* NULL: foreign, or correct */
 } rows[] = {
 	{ "right", PARAM_FORMAT_POLICY, NULL },
 	{ "right, without a prefix", PARAM_POLICY, NULL },

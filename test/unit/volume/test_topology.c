@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which places a volume can be wanted in. */
+/* Requested topologies, accepted and refused. */
 #include "volume/topology.h"
 
 #include <stdlib.h>
@@ -32,15 +32,15 @@ static const struct {
 	{ .what = "another value",
 	  .places = { { { KEY, "True" } } },
 	  .n = 1,
-	  .said = "wanted is " KEY "=True; look at allowedTopologies" },
+	  .said = "requested " KEY "=True; check allowedTopologies" },
 	{ .what = "another driver's key beside ours",
 	  .places = { { { KEY, "true" }, { "zone", "a" } } },
 	  .n = 1,
-	  .said = "wanted is " KEY "=true, zone=a;" },
+	  .said = "requested " KEY "=true, zone=a;" },
 	{ .what = "other keys alone",
 	  .places = { { { "zone", "a" } }, { { "zone", "b" } } },
 	  .n = 2,
-	  .said = "where " KEY " is true, but wanted is zone=a, zone=b;" },
+	  .said = "nodes with " KEY "=true, requested zone=a, zone=b;" },
 };
 
 START_TEST(a_volume_is_where_the_dpus_are_and_nowhere_else)

@@ -61,7 +61,7 @@ START_TEST(filesystems_are_named_or_refused)
 }
 END_TEST
 
-/* A wire message on the stack: what rows describe. */
+/* A wire message on the stack, described by a row. */
 struct wire_row {
 	const char *what;
 	int mode; /* -1: no access mode */
@@ -89,12 +89,12 @@ static const struct wire_row wire_rows[] = {
 	  "F.Mount.FsType: unsupported filesystem \"zfs\", supported are ext4, ext3, xfs, btrfs" },
 	{ "many writers of one filesystem", 5, MOUNT, "ext4",
 	  "F.AccessMode: MULTI_NODE_MULTI_WRITER needs a raw block volume (volumeMode: Block): "
-	  "ext4 is no cluster filesystem, writing it while other nodes have it mounted would "
-	  "destroy it" },
+	  "ext4 is not a cluster filesystem; writing to it while other nodes have it mounted "
+	  "would destroy it" },
 	{ "readers of what another node writes", 4, MOUNT, "xfs",
 	  "F.AccessMode: MULTI_NODE_SINGLE_WRITER needs a raw block volume (volumeMode: Block): "
-	  "xfs is no cluster filesystem, writing it while other nodes have it mounted would "
-	  "destroy it" },
+	  "xfs is not a cluster filesystem; writing to it while other nodes have it mounted "
+	  "would destroy it" },
 	{ "a share as a filesystem of a disk", 1, MOUNT, "virtiofs",
 	  "F.Mount.FsType: the volume is NVMe, which gets ext4, ext3, xfs or btrfs, not virtiofs; "
 	  "write csi.snap.nvidia.com/emulation: virtiofs into the StorageClass for a directory that "

@@ -61,7 +61,7 @@ static const struct {
 	  EMULATION_NVME,
 	  NULL,
 	  { { "functionType", "pf" } },
-	  "hotplugFunction: must be true when functionType is pf" },
+	  "hotplugFunction: must be true when functionType is pf (DPF supports static PFs on hosts outside the cluster only: snap-csi-plugin host)" },
 	{ "virtio-fs by default", EMULATION_VIRTIOFS, NULL, { { 0 } }, NULL },
 	{ "virtio-fs by default, with a chart's empty values",
 	  EMULATION_VIRTIOFS,
@@ -119,7 +119,7 @@ static const struct {
 	  EMULATION_VIRTIOFS,
 	  NULL,
 	  { { P("emulation"), "nvme" }, { "functionType", "pf" } },
-	  "hotplugFunction: must be true when functionType is pf" },
+	  "hotplugFunction: must be true when functionType is pf (DPF supports static PFs on hosts outside the cluster only: snap-csi-plugin host)" },
 	{ "an emulation that is none",
 	  EMULATION_NVME,
 	  NULL,
@@ -131,12 +131,12 @@ static const struct {
 	  { { "functionType", "pf" },
 	    { "hotplugFunction", "true" },
 	    { P("formatPolicy"), "never" } },
-	  P("formatPolicy") ": has no meaning with virtiofs, which is never formatted; leave it out" },
+	  P("formatPolicy") ": has no meaning with virtiofs, which is never formatted and has no disk; leave it out" },
 	{ "virtio-fs has no blocks",
 	  EMULATION_NVME,
 	  "ext4",
 	  { { P("emulation"), "virtiofs" }, { P("blockSize"), "3" } },
-	  P("blockSize") ": has no meaning with virtiofs, which is never formatted; leave it out" },
+	  P("blockSize") ": has no meaning with virtiofs, which is never formatted and has no disk; leave it out" },
 	{ "format policy", EMULATION_NVME, NULL, { { P("formatPolicy"), "unformatted" } }, NULL },
 	{ "a format policy that is none",
 	  EMULATION_NVME,
@@ -174,9 +174,70 @@ static const struct {
 	  NULL,
 	  { { P("mkfsOptions"), "-F" } },
 	  P("mkfsOptions") ": no such key; those of this driver are: functionType, "
-	                   "hotplugFunction, " P("emulation") ", " P("formatPolicy") ", " P("blockSize") ", " P("inodeSize") ", " P(
-				   "bytesPerInode") ", " P("numberOfInodes") ", " P("ext4BigAlloc") ", " P("ext4ClusterSize") },
+	                   "hotplugFunction, " P("emulation") ", " P("formatPolicy") ", " P("blockSize") ", " P("inodeSize") ", " P("bytesPerInode") ", " P("numberOfInodes") ", " P(
+				   "ext4BigAlloc") ", " P("ext4ClusterSize") ", " P("ioScheduler") ", " P("nrRequests") ", " P("readAheadKb") ", " P("rqAffinity") },
 	{ "others' keys pass", EMULATION_NVME, NULL, { { "policy", "gold" }, { "x", "y" } }, NULL },
+	{ "settings of the queue",
+	  EMULATION_NVME,
+	  NULL,
+	  { { P("ioScheduler"), "kyber" },
+	    { P("nrRequests"), "4" },
+	    { P("readAheadKb"), "131072" } },
+	  NULL },
+	{ "an unknown scheduler",
+	  EMULATION_NVME,
+	  NULL,
+	  { { P("ioScheduler"), "deadline" } },
+	  P("ioScheduler") ": unsupported value deadline, supported values are: none, mq-deadline, "
+	                   "kyber, bfq" },
+	{ "an empty scheduler",
+	  EMULATION_NVME,
+	  NULL,
+	  { { P("ioScheduler"), "" } },
+	  P("ioScheduler") ": unsupported value , supported values are: none, mq-deadline, kyber, "
+	                   "bfq" },
+	{ "two schedulers",
+	  EMULATION_NVME,
+	  NULL,
+	  { { P("ioScheduler"), "kyber, bfq" } },
+	  P("ioScheduler") ": unsupported value kyber, bfq, supported values are: none, "
+	                   "mq-deadline, kyber, bfq" },
+	{ "fewer requests than the kernel takes",
+	  EMULATION_NVME,
+	  NULL,
+	  { { P("nrRequests"), "3" } },
+	  P("nrRequests") ": 3 is not a number from 4 to 4096" },
+	{ "a read-ahead of half a page",
+	  EMULATION_NVME,
+	  NULL,
+	  { { P("readAheadKb"), "130" } },
+	  P("readAheadKb") ": 130 is not a multiple of 4 from 0 to 131072" },
+	{ "btrfs has a read-ahead of its own",
+	  EMULATION_NVME,
+	  "btrfs",
+	  { { P("readAheadKb"), "4096" } },
+	  P("readAheadKb") ": has no meaning for btrfs" },
+	{ "btrfs with the other settings",
+	  EMULATION_NVME,
+	  "btrfs",
+	  { { P("ioScheduler"), "none" }, { P("nrRequests"), "64" }, { P("rqAffinity"), "1" } },
+	  NULL },
+	{ "an affinity above the kernel's",
+	  EMULATION_NVME,
+	  NULL,
+	  { { P("rqAffinity"), "3" } },
+	  P("rqAffinity") ": 3 is not a number from 0 to 2" },
+	{ "an affinity that is no number",
+	  EMULATION_NVME,
+	  NULL,
+	  { { P("rqAffinity"), "2\n" } },
+	  P("rqAffinity") ": \"2\n\" is not a whole number" },
+	{ "virtio-fs has no queue",
+	  EMULATION_VIRTIOFS,
+	  NULL,
+	  { { P("readAheadKb"), "0" } },
+	  P("readAheadKb") ": has no meaning with virtiofs, which is never formatted and has no "
+	                   "disk; leave it out" },
 	{ "block and inode size of ext4",
 	  EMULATION_NVME,
 	  "ext4",
@@ -222,7 +283,7 @@ static const struct {
 	  EMULATION_NVME,
 	  "ext4",
 	  { { P("numberOfInodes"), "1000" }, { P("bytesPerInode"), "16384" } },
-	  P("numberOfInodes") ": " P("bytesPerInode") " is given too, only one of them can hold" },
+	  P("numberOfInodes") ": " P("bytesPerInode") " is also set, but they exclude each other" },
 	{ "bigalloc with clusters",
 	  EMULATION_NVME,
 	  "ext4",
@@ -300,7 +361,7 @@ START_TEST(an_empty_map_means_the_defaults)
 }
 END_TEST
 
-/* Every spelling that Go's ParseBool and the Go plugin take. */
+/* Every spelling that Go's ParseBool and the Go plugin accept. */
 START_TEST(a_virtiofs_volume_is_on_a_hot_plugged_pf_however_it_is_written)
 {
 	static const struct {
@@ -374,6 +435,8 @@ START_TEST(values_arrive_in_their_fields)
 		{ P("formatPolicy"), "never" }, { P("blockSize"), "1024" },
 		{ P("inodeSize"), "256" },      { P("bytesPerInode"), "8192" },
 		{ P("ext4BigAlloc"), "T" },     { P("ext4ClusterSize"), "16384" },
+		{ P("ioScheduler"), "none" },   { P("nrRequests"), "0256" },
+		{ P("rqAffinity"), "0" },
 	};
 	struct kvs map = { v, ARRAY_LEN(v) };
 	struct volume_params p;
@@ -388,6 +451,10 @@ START_TEST(values_arrive_in_their_fields)
 	ck_assert_uint_eq(p.mkfs.number_of_inodes, 0);
 	ck_assert_uint_eq(p.mkfs.ext4_cluster_size, 16384);
 	ck_assert(p.mkfs.ext4_bigalloc);
+	ck_assert_str_eq(p.settings[SETTING_IO_SCHEDULER], "none");
+	ck_assert_str_eq(p.settings[SETTING_NR_REQUESTS], "256");
+	ck_assert_str_eq(p.settings[SETTING_READ_AHEAD_KB], "");
+	ck_assert_str_eq(p.settings[SETTING_RQ_AFFINITY], "0");
 }
 END_TEST
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said of the process, beside what the test knows of itself. */
+/* The metrics about the process, compared with the test's own values. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <time.h>

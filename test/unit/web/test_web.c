@@ -51,6 +51,7 @@ static struct web *serve(bool well)
 	ck_assert_msg(web_start(&(const struct web_options) { .address = address,
 	                                                      .version = "1.2.3",
 	                                                      .mode = "node",
+	                                                      .node = "worker-1.example",
 	                                                      .modes = METRIC_NODE,
 	                                                      .alive = alive,
 	                                                      .ready = ready,
@@ -112,7 +113,8 @@ START_TEST(metrics_come_with_what_runs_and_the_process)
 	struct web *w = serve(true);
 
 	expect("/metrics", "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n");
-	expect("/metrics", "\nsnap_csi_build_info{version=\"1.2.3\",mode=\"node\"} 1\n");
+	expect("/metrics",
+	       "\nsnap_csi_build_info{version=\"1.2.3\",mode=\"node\",node=\"worker-1.example\"} 1\n");
 	expect("/metrics", "\nprocess_threads ");
 	expect("/metrics", "\nprocess_resident_memory_bytes ");
 	expect("/metrics", "\nprocess_start_time_seconds 1");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which requests are read, and with which status the others are answered. */
+/* Which requests are accepted, and the status for the others. */
 #include <string.h>
 
 #include "common/cleanup.h"
@@ -53,7 +53,8 @@ static const struct {
 START_TEST(a_request_is_read_or_has_a_status)
 {
 	size_t used = 0, n = strlen(rows[_i].text);
-	char *bytes AUTO(free) = xmalloc(n + 1); /* without a NUL: a read behind the end is seen */
+	/* without a NUL: a read beyond the end is detected */
+	char *bytes AUTO(free) = xmalloc(n + 1);
 	char *text = memcpy(bytes + 1, rows[_i].text, n);
 	struct web_request q;
 	int rc = web_request_parse(text, n, &q, &used);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The HTTP server on real sockets: what it answers, and that no client can keep it from others. */
+/* The HTTP server on real sockets: its answers, and that no client can lock out others. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 
 static atomic_int slow_begun, slow_at_once, slow_made, slow_may_end, lone_begun, lone_may_end;
 
-/* No time is over but the one that a test is about. */
+/* No time limit is reached except the one that a test is about. */
 #define NEVER 600000
 static const struct web_tuning patient = {
 	.head_ms = NEVER, .send_ms = NEVER, .make_ms = NEVER, .stop_ms = NEVER
@@ -98,7 +98,7 @@ static void say(int fd, const char *text)
 	ck_assert_int_eq(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
 }
 
-/* All that comes until the server closes; malloc'ed. */
+/* All bytes until the server closes; malloc'ed. */
 static char *hear(int fd)
 {
 	struct timeval patience = { .tv_sec = 100 };
@@ -120,7 +120,7 @@ static void expect(const char *all, const char *text)
 
 #define END " HTTP/1.1\r\n\r\n"
 
-/* Asks on a connection of its own. */
+/* Sends the request on a separate connection. */
 static void is_answered(const struct web_server *s, const char *request, const char *text)
 {
 	char *all AUTO(free) = NULL;
@@ -165,7 +165,7 @@ static const struct {
 	                    "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n" },
 	{ "GET /fast HTTP/1.1\r\nConnection: keep-alive\r\n\r\n", "hello\n" },
 	{ "GET /fast" END "GET /none" END, "hello\n" },
-	{ "GET /none" END, "there is no such page; there are /fast /large /slow /lone\n" },
+	{ "GET /none" END, "no such page; the pages are /fast /large /slow /lone\n" },
 };
 
 START_TEST(a_connection_serves_one_request)
@@ -233,7 +233,7 @@ START_TEST(a_page_is_made_once_at_a_time_and_keeps_no_client_from_another)
 	}
 	wait_until(&slow_begun, 1);
 	is_answered(s, "GET /fast" END, "hello");
-	close(TAKE_FD(waiting[1])); /* a client that has closed is in no other's way */
+	close(TAKE_FD(waiting[1])); /* a client that has closed does not block others */
 	atomic_store(&slow_may_end, 1);
 	for (size_t i = 0; i < ARRAY_LEN(waiting); i += 2) {
 		all = hear(waiting[i]);
@@ -254,7 +254,7 @@ START_TEST(a_page_that_hangs_is_said)
 
 	atomic_store(&slow_may_end, 0);
 	is_answered(s, "GET /slow" END, "503 Service Unavailable");
-	is_answered(s, "GET /slow" END, "/slow is being made for too long");
+	is_answered(s, "GET /slow" END, "/slow takes too long");
 	atomic_store(&slow_may_end, 1);
 	ck_assert_ptr_null(web_server_stop(s));
 	ck_assert_int_eq(atomic_load(&slow_made), 1);
@@ -269,7 +269,7 @@ static void wait_for_writers(const int *fds)
 {
 	char c;
 
-	for (size_t i = 0; i < 4; i++) /* the last that came are not cut yet */
+	for (size_t i = 0; i < 4; i++) /* the newest ones are not cut yet */
 		ck_assert_int_eq(recv(fds[MANY - 1 - i], &c, 1, MSG_PEEK), 1);
 }
 
@@ -295,7 +295,7 @@ static void attack(const struct web_server *s, int i, int *fds)
 	for (size_t n = 0; n < MANY; n++) {
 		fds[n] = client(s);
 		setsockopt(fds[n], SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
-		/* One that was cut already cannot be told anything. */
+		/* One that was already cut cannot receive anything. */
 		IGNORE_RESULT(send(fds[n], attacks[i].says, strlen(attacks[i].says), MSG_NOSIGNAL));
 		if (attacks[i].half_closed)
 			shutdown(fds[n], SHUT_WR);
@@ -304,7 +304,7 @@ static void attack(const struct web_server *s, int i, int *fds)
 		attacks[i].settle(fds);
 }
 
-/* No time of the server is over: they can only make room. */
+/* No time limit of the server has passed: it can only evict. */
 START_TEST(many_clients_keep_no_probe_out)
 {
 	struct web_server *s = serve("127.0.0.1:0", &patient);
@@ -321,7 +321,7 @@ START_TEST(many_clients_keep_no_probe_out)
 }
 END_TEST
 
-/* Whatever the others do: nobody else waits for its page. */
+/* Whatever the others do: no other client waits for its page. */
 START_TEST(a_client_that_waits_for_its_page_is_cut_last)
 {
 	struct web_server *s = serve("127.0.0.1:0", &patient);
@@ -358,7 +358,7 @@ START_TEST(a_server_stops_beside_clients_that_hang)
 }
 END_TEST
 
-/* Each of them comes again as soon as it was cut. */
+/* Each of them reconnects as soon as it was cut. */
 static void *come_again(void *arg)
 {
 	const struct web_server *s = arg;
@@ -552,7 +552,7 @@ START_TEST(a_unix_socket_replaces_a_dead_one_only)
 	snprintf(to.sun_path, sizeof(to.sun_path), "%s", path);
 	fd = socket(AF_UNIX, SOCK_STREAM, 0);
 	ck_assert_int_eq(bind(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
-	close(fd); /* its file stays, and nobody listens */
+	close(fd); /* its file stays, and no process listens */
 	s = serve(address, NULL);
 	ck_assert_int_eq(stat(path, &st), 0);
 	ck_assert_int_eq(st.st_mode & 0777, 0600);
@@ -571,7 +571,7 @@ START_TEST(a_unix_socket_replaces_a_dead_one_only)
 	fd = creat(path, 0600);
 	close(fd);
 	ck_assert_int_eq(web_server_start(address, pages, 1, NULL, &second, &err), -1);
-	expect(err.msg, "is no socket");
+	expect(err.msg, "is not a socket");
 	ck_assert_int_eq(unlink(path), 0);
 	ck_assert_int_eq(rmdir(dir), 0);
 }

@@ -110,7 +110,7 @@ START_TEST(a_disk_is_read_whole)
 }
 END_TEST
 
-/* Gives one number per open: a FIFO in the place of the attribute. */
+/* Returns one number per open: a FIFO in place of the attribute. */
 static void *two_numbers(void *arg)
 {
 	static const char *const texts[] = { "12\n", "13\n" };
@@ -121,7 +121,10 @@ static void *two_numbers(void *arg)
 		ck_assert_int_ge(fd, 0);
 		ck_assert_int_eq(write(fd, texts[i], 3), 3);
 		close(TAKE_FD(fd));
-		/* The first reader must have seen the end before the next writer comes. */
+		/*
+		 * The first reader must have seen the end of file before the next writer opens the
+		 * FIFO.
+		 */
 		usleep(200000);
 	}
 	return NULL;

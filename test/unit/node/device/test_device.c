@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which block device a volume is, over recorded trees; and every reason to refuse. */
+/* The block device of a volume, over recorded trees; and every reason to refuse. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
@@ -23,7 +23,7 @@ static const struct strs vendors = { vendor_list, 2 };
 
 struct find_world {
 	struct tree tree;
-	struct kernel kernel; /* to see that looking writes nothing */
+	struct kernel kernel; /* detects writes, which a search must not do */
 	struct device_world world;
 	struct device dev;
 	struct str why;
@@ -84,8 +84,8 @@ static const struct {
 	  "volume vol: PCI function 0000:01:00.0 is a static PF of the DPU, with up to 4 VFs, and "
 	  "not hot-plugged; left alone" },
 	{ "0000:01:00.0", DEVICE_FUNCTION_VF, -1,
-	  "volume vol: PCI function 0000:01:00.0 is no VF, but the volume's functionType is vf; "
-	  "left alone" },
+	  "volume vol: PCI function 0000:01:00.0 is not a VF, but the volume's functionType is "
+	  "vf; left alone" },
 };
 
 START_TEST(a_pf_is_not_taken_for_a_vf_nor_a_vf_for_a_pf)
@@ -115,10 +115,10 @@ struct found {
 	const char *state, *pci;
 	uint32_t nsid;
 	const char *uuid;
-	const char *name; /* NULL: not there yet */
+	const char *name; /* NULL: not present yet */
 	unsigned minor;
 	uint64_t mib;
-	const char *why; /* when it is not there */
+	const char *why; /* if it is absent */
 };
 
 static const struct found table[] = {
@@ -127,24 +127,25 @@ static const struct found table[] = {
 	{ "s3-multipath-attached", "0000:01:00.1", 3, U3, "nvme0n3", 5, 1536, NULL },
 	{ "s3-multipath-attached", "0000:01:00.2", 2, U2, "nvme0n2", 3, 1024, NULL },
 	{ "s3-multipath-attached", "0000:01:00.2", 1, U1, NULL, 0, 0,
-	  "PCI function 0000:01:00.2 has no namespace 1; there is: 2" },
-	{ "s3-multipath-attached", "0000:01:00.3", 1, U1, NULL, 0, 0, "there is none at all" },
+	  "PCI function 0000:01:00.2 has no namespace 1; it has: 2" },
+	{ "s3-multipath-attached", "0000:01:00.3", 1, U1, NULL, 0, 0,
+	  "the function has no namespace" },
 	{ "s3-multipath-attached", "0000:01:00.4", 1, U1, NULL, 0, 0,
 	  "PCI function 0000:01:00.4 has no driver; nvme is expected" },
 	{ "s3-multipath-attached", "0000:01:00.5", 1, U1, NULL, 0, 0,
 	  "no PCI function 0000:01:00.5 in " },
-	/* The Y of nvmeXnY is not the namespace id; two PFs have equal ones. */
+	/* The Y of nvmeXnY is not the namespace id; two PFs have equal ids. */
 	{ "s5-two-pfs-multipath", "0000:01:00.1", 2, U2, "nvme0n1", 1, 1024, NULL },
 	{ "s5-two-pfs-multipath", "0000:01:00.3", 1, U1, "nvme0n2", 3, 512, NULL },
 	{ "s5-two-pfs-multipath", "0000:02:00.1", 1, U5, "nvme1n1", 5, 256, NULL },
 	{ "s5-two-pfs-multipath", "0000:02:00.2", 2, U6, "nvme1n2", 7, 256, NULL },
-	{ "s5-two-pfs-multipath", "0000:02:00.1", 2, "", NULL, 0, 0, "there is: 1" },
+	{ "s5-two-pfs-multipath", "0000:02:00.1", 2, "", NULL, 0, 0, "it has: 1" },
 	/* Without multipath the disk stands below the controller. */
 	{ "s6-two-pfs-no-multipath", "0000:01:00.1", 2, U2, "nvme5n1", 0, 1024, NULL },
 	{ "s6-two-pfs-no-multipath", "0000:01:00.3", 1, U1, "nvme4n2", 1, 512, NULL },
 	{ "s6-two-pfs-no-multipath", "0000:02:00.1", 1, U5, "nvme2n1", 2, 256, NULL },
 	{ "s6-two-pfs-no-multipath", "0000:02:00.2", 2, U6, "nvme3n2", 3, 256, NULL },
-	/* More functions than one device number holds. */
+	/* More functions than one PCI device number can have. */
 	{ "s7-20-vfs", "0000:01:00.1", 1, "00000001-aaaa-4bbb-8ccc-000000000001", "nvme0n1", 1, 320,
 	  NULL },
 	{ "s7-20-vfs", "0000:01:01.0", 8, "00000008-aaaa-4bbb-8ccc-000000000008", "nvme0n8", 15,
@@ -154,10 +155,11 @@ static const struct found table[] = {
 	/* Patched vendor, VPD without VU. */
 	{ "s9-bf3-vpd-15b3", "0000:01:00.1", 1, U1, "nvme0n1", 1, 512, NULL },
 	{ "s9-bf3-vpd-15b3", "01:00.1", 3, U3, "nvme0n3", 5, 1536, NULL },
-	/* States on the way. */
+	/* Intermediate states. */
 	{ "s1-pf-only", "0000:01:00.1", 1, U1, NULL, 0, 0, "no PCI function 0000:01:00.1" },
 	{ "s2-vfs-unbound", "0000:01:00.1", 1, U1, NULL, 0, 0, "has no driver" },
-	{ "s3a-vfs-bound-no-ns", "0000:01:00.1", 1, U1, NULL, 0, 0, "there is none at all" },
+	{ "s3a-vfs-bound-no-ns", "0000:01:00.1", 1, U1, NULL, 0, 0,
+	  "the function has no namespace" },
 	{ "s10-k612-vfs-gone-while-mounted", "0000:01:00.1", 1, U1, NULL, 0, 0,
 	  "no PCI function 0000:01:00.1" },
 };
@@ -196,7 +198,7 @@ END_TEST
 
 START_TEST(asynchronous_probing_changes_no_answer)
 {
-	/* s8 is s5 on a kernel that numbers controllers in no order. */
+	/* s8 is s5 on a kernel that numbers controllers in arbitrary order. */
 	struct find_world a AUTO(find_world_clear), b AUTO(find_world_clear);
 
 	find_world_init(&a, "s5-two-pfs-multipath");
@@ -255,13 +257,13 @@ START_TEST(contradictions_are_refused_and_missing_facts_are_not_contradictions)
 		{ .what = "another UUID",
 		  .uuid = U2,
 		  REFUSED("volume vol: device nvme0n1 (PCI function 0000:01:00.1, namespace 1) has UUID " U1
-		          ", the attachment says " U2) },
+		          " (expected " U2) },
 		{ .what = "a UUID that is longer", .uuid = U1 "0", REFUSED("has UUID") },
 		{ .what = "a UUID that is shorter", .uuid = "11111111", REFUSED("has UUID") },
 		{ .what = "the UUID under another namespace id",
 		  .nsid = 2,
 		  REFUSED("namespace 1 (nvme0n1) of PCI function 0000:01:00.1 has UUID " U1
-		          ", which the attachment gives to namespace 2") },
+		          ", but the attachment has this UUID for namespace 2") },
 		{ .what = "bogus identifiers: no uuid attribute",
 		  .edits = { { S3_HEAD "/uuid", NULL },
 		             { S3_HEAD "/wwid", "nvme.1b36-4d54-51454d55-00000001\n" },
@@ -279,11 +281,11 @@ START_TEST(contradictions_are_refused_and_missing_facts_are_not_contradictions)
 		  REFUSED("has UUID " U1) },
 		{ .what = "smaller than the volume",
 		  .capacity = 512 * MIB + 1,
-		  REFUSED("device nvme0n1 has 512.0 MiB (536870912 bytes), the volume has") },
+		  REFUSED("device nvme0n1 has 512.0 MiB (536870912 bytes), but the volume has") },
 		{ .what = "larger than the volume", .capacity = MIB },
 		{ .what = "size 0",
 		  .edits = { { S3_HEAD "/size", "0\n" } },
-		  MISSING("has size 0") },
+		  MISSING("has size 0 (this kernel may not support the LBA format of its namespace") },
 		{ .what = "no size",
 		  .edits = { { S3_HEAD "/size", NULL } },
 		  MISSING("has size 0") },
@@ -305,6 +307,24 @@ START_TEST(contradictions_are_refused_and_missing_facts_are_not_contradictions)
 		{ .what = "the head is hidden",
 		  .edits = { { S3_HEAD "/hidden", "1\n" } },
 		  MISSING("disk nvme0n1") },
+		{ .what = "a key/value namespace, whose head is hidden",
+		  .edits = { { S3_HEAD "/hidden", "1\n" } },
+		  .uuid = "0123456789abcdef0123456789abcdef",
+		  REFUSED("namespace 1 of PCI function 0000:01:00.1 is a key/value namespace "
+		          "(NGUID 0123456789abcdef0123456789abcdef): Linux provides no block "
+		          "device for it, only the character device ng0n1") },
+		{ .what = "a key/value namespace of size 0",
+		  .edits = { { S3_HEAD "/size", "0\n" } },
+		  .uuid = "0123456789ABCDEF0123456789ABCDEF",
+		  REFUSED("is a key/value namespace") },
+		{ .what = "no head yet, and a UUID without dashes",
+		  .edits = { { S3_HEAD, NULL } },
+		  .uuid = "11111111aaaa4bbb8ccc000000000001",
+		  MISSING("disk nvme0n1 of namespace 1 is not in") },
+		{ .what = "no namespace yet, and an NGUID",
+		  .nsid = 9,
+		  .uuid = "0123456789abcdef0123456789abcdef",
+		  MISSING("an NGUID instead of a UUID, as key/value namespaces do") },
 		{ .what = "path and head differ in nsid",
 		  .edits = { { S3_HEAD "/nsid", "7\n" } },
 		  REFUSED("has nsid 1, but its disk nvme0n1 has nsid 7") },
@@ -410,7 +430,7 @@ START_TEST(a_device_is_checked_against_what_is_wanted)
 	static const struct {
 		const char *what;
 		struct device_want want;
-		const char *says; /* NULL: fine */
+		const char *says; /* NULL: accepted */
 	} rows[] = {
 		{ "nothing is known", { .volume_id = "vol" }, NULL },
 		{ "all agrees",
@@ -418,10 +438,10 @@ START_TEST(a_device_is_checked_against_what_is_wanted)
 		  NULL },
 		{ "nsid",
 		  { .volume_id = "vol", .nsid = 4, .uuid = U3, .capacity = MIB },
-		  "volume vol: device nvme0n3 has namespace id 3, the attachment says 4" },
+		  "volume vol: device nvme0n3 has namespace id 3 (expected 4" },
 		{ "uuid",
 		  { .volume_id = "vol", .nsid = 3, .uuid = U1, .capacity = MIB },
-		  "has UUID " U3 ", the attachment says " U1 },
+		  "has UUID " U3 " (expected " U1 },
 		{ "size",
 		  { .volume_id = "vol", .nsid = 3, .uuid = U3, .capacity = MIB + 1 },
 		  "device nvme0n3 has 1.0 MiB" },

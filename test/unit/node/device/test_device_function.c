@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which PFs are the DPU's hot-plugged ones, on a host where a static PF of the DPU, its VF and
- * local disks stand beside them; and what keeps a function away.
+ * The DPU's hot-plugged PFs, on a host that also has a static PF of the DPU, its VF and local
+ * disks; and the reasons for a missing function.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@ static const struct strs vendors = { vendor_list, 1 };
 
 struct function_world {
 	struct tree tree;
-	struct kernel kernel; /* to see that looking writes nothing */
+	struct kernel kernel; /* detects writes, which a search must not do */
 	struct device_world world;
 	struct device_want want;
 	struct device dev;
@@ -63,9 +63,9 @@ static void add_function(struct function_world *f, const char *pci, const char *
 	attr(f, pci, "driver_override", "(null)\n");
 }
 
-static int opens_left = -1; /* then one fails; negative: none does */
+static int opens_left = -1; /* number of opens until one fails; negative: none fails */
 
-/* The driver's, in the place of the C library's. */
+/* Replaces the C library's function for the driver. */
 int open(const char *path, int flags, ...)
 {
 	if (opens_left >= 0 && opens_left-- == 0) {
@@ -120,7 +120,7 @@ static int find(struct function_world *f, const char *pci)
 	return device_find(&f->world, &f->want, &f->dev, &f->why, &f->err);
 }
 
-/* ---- who is taken ---- */
+/* ---- accepted functions ---- */
 
 static void nothing(struct function_world *f)
 {
@@ -166,7 +166,7 @@ static void a_port_of_the_host(struct function_world *f)
 static void a_port_without_bus(struct function_world *f)
 {
 	attr(f, "0000:21:02.0", "secondary_bus_number", "0\n");
-	tree_remove(&f->tree, "/sys/bus/pci/slots/4-1"); /* the kernel makes none */
+	tree_remove(&f->tree, "/sys/bus/pci/slots/4-1"); /* the kernel creates none */
 }
 static void no_port_with_a_bus(struct function_world *f)
 {
@@ -183,7 +183,7 @@ START_TEST(only_what_the_dpu_has_plugged_into_its_slots_is_taken_for_a_pf)
 	static const struct {
 		const char *what;
 		void (*edit)(struct function_world *f);
-		const char *pci, *says; /* says NULL: taken, and waits for its driver */
+		const char *pci, *says; /* says NULL: accepted, and waits for its driver */
 	} rows[] = {
 		{ "in a slot", nothing, PLUGGED, NULL },
 		{ "in a slot, without domain", nothing, "23:00.0", NULL },
@@ -208,10 +208,10 @@ START_TEST(only_what_the_dpu_has_plugged_into_its_slots_is_taken_for_a_pf)
 		  "with up to 16 VFs" },
 		{ "a slot of the host", a_port_of_the_host, PLUGGED, "is in none of the DPU's" },
 		{ "no slots", no_slots, PLUGGED,
-		  "is not certain to be hot-plugged, and left alone: the attachment has no VUID "
-		  "that proves it; the host shows no hot-plug slot of the DPU in " },
+		  "could not be verified as hot-plugged, and is left alone: the attachment "
+		  "has no VUID of it; the host shows no hot-plug slot of the DPU in " },
 		{ "no slots for want of bus numbers", no_port_with_a_bus, PLUGGED,
-		  "that proves it; the host has no bus number for the DPU's ports 0000:21:02.0 "
+		  "of it; the host has no bus number for the DPU's ports 0000:21:02.0 "
 		  "(add pci=realloc to the kernel's arguments)" },
 		{ "no slots, but its VUID", no_slots_but_vuids, PLUGGED, NULL },
 		{ "no slots, but the VUID of a static PF", no_slots_but_vuids, STATIC,
@@ -231,6 +231,118 @@ START_TEST(only_what_the_dpu_has_plugged_into_its_slots_is_taken_for_a_pf)
 		                     rc < 0 ? rows[i].says : PLUGGED " has no driver"),
 		              "%s: %s%s", rows[i].what, f.err.msg, f.why.ptr);
 		ck_assert_msg(rc > 0 || f.err.code == ERR_PRECONDITION, "%s", rows[i].what);
+	}
+}
+END_TEST
+
+/* ---- a static PF ---- */
+
+/* The driver nvme holds the function, and has one namespace, id 1, as a disk. */
+static void add_disk(struct function_world *f, const char *pci, const char *controller,
+                     const char *uuid)
+{
+	char *dir AUTO(free) = xasprintf("nvme/%s/%sn1", controller, controller);
+	char *block AUTO(free) = xasprintf("/sys/class/block/%sn1", controller);
+	const struct {
+		const char *name, *text;
+	} attrs[] = {
+		{ "nsid", "1\n" },
+		{ "uuid", uuid },
+		{ "dev", "259:3\n" },
+		{ "size", "2048\n" },
+	};
+	char *state AUTO(free) = xasprintf("nvme/%s/state", controller);
+	char *driver AUTO(free) = xasprintf(DEVICES "%s/driver", pci);
+
+	tree_link(&f->tree, driver, "../../drivers/nvme");
+	attr(f, pci, state, "live\n");
+	for (size_t i = 0; i < ARRAY_LEN(attrs); i++) {
+		char *below AUTO(free) = xasprintf("%s/%s", dir, attrs[i].name);
+		char *in_block AUTO(free) = xasprintf("%s/%s", block, attrs[i].name);
+
+		attr(f, pci, below, attrs[i].text);
+		tree_write(&f->tree, in_block, attrs[i].text);
+	}
+}
+
+#define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
+
+static void other_uuid(struct function_world *f)
+{
+	attr(f, WITHOUT_VFS, "nvme/nvme3/nvme3n1/uuid", "11111111-aaaa-4bbb-8ccc-000000000002\n");
+	tree_write(&f->tree, "/sys/class/block/nvme3n1/uuid",
+	           "11111111-aaaa-4bbb-8ccc-000000000002\n");
+}
+static void no_uuid(struct function_world *f)
+{
+	tree_remove(&f->tree, DEVICES WITHOUT_VFS "/nvme/nvme3/nvme3n1/uuid");
+	tree_remove(&f->tree, "/sys/class/block/nvme3n1/uuid");
+}
+static void no_published_uuid(struct function_world *f)
+{
+	f->want.uuid = "";
+}
+static void no_published_uuid_but_vuid(struct function_world *f)
+{
+	f->want.uuid = "00000000-0000-0000-0000-000000000000";
+	vuid_of_the_one_without_vfs(f);
+}
+static void other_nsid(struct function_world *f)
+{
+	f->want.nsid = 2;
+}
+static void vfs_of_its_own(struct function_world *f)
+{
+	attr(f, WITHOUT_VFS, "sriov_totalvfs", "16\n");
+}
+static void held_by_a_virtual_machine(struct function_world *f)
+{
+	tree_remove(&f->tree, DEVICES WITHOUT_VFS "/driver");
+	tree_link(&f->tree, DEVICES WITHOUT_VFS "/driver", "../../drivers/vfio-pci");
+}
+
+START_TEST(a_static_pf_is_taken_by_address_nsid_and_uuid)
+{
+	static const struct {
+		const char *what;
+		void (*edit)(struct function_world *f);
+		const char *pci, *says; /* says NULL: it is the device */
+	} rows[] = {
+		{ "all three", nothing, WITHOUT_VFS, NULL },
+		{ "the DPU has no slots", no_slots, WITHOUT_VFS, NULL },
+		{ "it can have VFs", vfs_of_its_own, WITHOUT_VFS, NULL },
+		{ "another UUID", other_uuid, WITHOUT_VFS, "not this volume's disk" },
+		{ "the kernel has no UUID", no_uuid, WITHOUT_VFS,
+		  "has no UUID (expected " UUID ")" },
+		{ "the attachment has no UUID", no_published_uuid, WITHOUT_VFS,
+		  "the attachment has no namespaceUUID" },
+		{ "a UUID of zeros, and the VUID", no_published_uuid_but_vuid, WITHOUT_VFS,
+		  "the attachment has no namespaceUUID" },
+		{ "another namespace", other_nsid, WITHOUT_VFS,
+		  "but the attachment has this UUID for namespace 2" },
+		{ "a VF", nothing, STATIC_VF, "is a VF of " STATIC },
+		{ "a hot-plugged function", nothing, PLUGGED,
+		  "is in a hot-plug slot of the DPU, but the attachment's hotplugFunction is "
+		  "false" },
+		{ "a local disk", nothing, LOCAL, "is of vendor 144d" },
+		{ "a virtual machine has it", held_by_a_virtual_machine, WITHOUT_VFS, "vfio-pci" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct function_world f AUTO(function_world_clear);
+		int rc;
+
+		function_world_init(&f);
+		add_disk(&f, WITHOUT_VFS, "nvme3", UUID "\n");
+		f.want.function = DEVICE_FUNCTION_STATIC_PF;
+		f.want.uuid = UUID;
+		rows[i].edit(&f);
+		rc = find(&f, rows[i].pci);
+		ck_assert_msg(rc == (rows[i].says ? -1 : 0), "%s: %d %s%s", rows[i].what, rc,
+		              f.err.msg, f.why.ptr);
+		ck_assert_msg(!rows[i].says || strstr(f.err.msg, rows[i].says), "%s: %s",
+		              rows[i].what, f.err.msg);
+		ck_assert_msg(!rc || f.err.code == ERR_PRECONDITION, "%s", rows[i].what);
 	}
 }
 END_TEST
@@ -312,8 +424,7 @@ START_TEST(a_plugged_function_is_found_by_its_vuid_in_another_slot_than_publishe
 		  DEVICE_ABSENT, "the VUID of " EMPTY_SLOT " is unknown" },
 		{ "two have it", two_with_it, DEVICE_FUNCTION_PF, -1,
 		  "several PCI functions have the published VUID: " PLUGGED ", 0000:25:00.0" },
-		{ "a static PF has it", a_static_pf_with_it, DEVICE_FUNCTION_PF, -1,
-		  "is a static PF" },
+		{ "a static PF it", a_static_pf_with_it, DEVICE_FUNCTION_PF, -1, "is a static PF" },
 		{ "a local disk has it", a_local_disk_with_it, DEVICE_FUNCTION_PF, DEVICE_ABSENT,
 		  "no PCI function " EMPTY_SLOT },
 		{ "a VF of a PF that has it", a_vf_of_the_one_with_it, DEVICE_FUNCTION_PF, -1,
@@ -339,7 +450,7 @@ START_TEST(a_plugged_function_is_found_by_its_vuid_in_another_slot_than_publishe
 }
 END_TEST
 
-/* ---- what keeps it away ---- */
+/* ---- reasons for a missing function ---- */
 
 START_TEST(what_keeps_a_plugged_function_away_is_said)
 {
@@ -373,7 +484,7 @@ START_TEST(what_keeps_a_plugged_function_away_is_said)
 		              f.why.ptr);
 		ck_assert_msg(!strstr(f.why.ptr, rows[i].says_not), "%s: %s", rows[i].what,
 		              f.why.ptr);
-		/* So does a wait, once its time is over. */
+		/* A wait reports it as well, at its deadline. */
 		err_clear(&f.err);
 		ck_assert_int_eq(device_wait(&f.world, &f.want, deadline_in_ms(30), &f.dev, &f.err),
 		                 -1);
@@ -413,13 +524,13 @@ START_TEST(a_function_that_got_no_memory_says_so)
 			attr(&f, PLUGGED, "resource", rows[i].resource);
 		ck_assert_int_eq(find(&f, PLUGGED), DEVICE_ABSENT);
 		ck_assert_msg(rows[i].says ==
-		                      !!strstr(f.why.ptr, "has no memory for its BARs (add"),
+		                      !!strstr(f.why.ptr, "assigned no memory to its BARs (add"),
 		              "%s: %s", rows[i].what, f.why.ptr);
 	}
 }
 END_TEST
 
-/* What is short for a moment neither refuses a volume for good nor makes up for a proof. */
+/* A temporary shortage neither refuses a volume permanently nor replaces a proof. */
 START_TEST(where_the_slots_cannot_be_read_nothing_is_decided)
 {
 	static const struct {
@@ -456,7 +567,8 @@ START_TEST(where_the_slots_cannot_be_read_nothing_is_decided)
 }
 END_TEST
 
-SUITE("device_function", only_what_the_dpu_has_plugged_into_its_slots_is_taken_for_a_pf,
+SUITE("device_function", a_static_pf_is_taken_by_address_nsid_and_uuid,
+      only_what_the_dpu_has_plugged_into_its_slots_is_taken_for_a_pf,
       a_published_uuid_does_not_make_a_static_pf_a_plugged_one,
       a_plugged_function_is_found_by_its_vuid_in_another_slot_than_published,
       what_keeps_a_plugged_function_away_is_said, a_function_that_got_no_memory_says_so,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A second kind of device beside NVMe, whose devices are tags below a function, without disk or
- * node. Finding, waiting, listing, counting and giving back go through the kind of the volume or
+ * node. Finding, waiting, listing, counting and releasing go through the kind of the volume or
  * function, never through NVMe.
  */
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static struct pci_match other_functions(const struct device_world *w)
 		                    .pf_device_id = w->snap_device_id };
 }
 
-/* Says that there are disks; it is never asked which. */
+/* Reports that there are disks; their names are never requested. */
 static int tag_list(const struct device_world *w, const char *pci, struct strs *ret,
                     struct err *err)
 {
@@ -251,7 +251,7 @@ START_TEST(a_function_of_another_kind_or_driver_is_refused)
 		int want;
 	} rows[] = {
 		{ NVME_PF, "nvme", "class 0x010802, not 0x0180xx", -1 },
-		{ VF, "nvme", "is held by driver nvme and is not taken away", -1 },
+		{ VF, "nvme", "is held by driver nvme and is not unbound", -1 },
 		{ VF, "pci-stub", "driver pci-stub; tagfs is expected", DEVICE_ABSENT },
 	};
 
@@ -329,8 +329,8 @@ START_TEST(a_wait_that_fails_asks_the_kind_who_uses_the_function)
 		ck_assert_uint_eq(tags.held_only, 0);
 		assert_writes(&h, in_use ? BOUND "; driver_override "
 		                         : BOUND "; unbind " VF "; driver_override ");
-		ck_assert_msg(!strstr(h.err.msg, "stays with driver tagfs, as it may be in use "
-		                                 "(its tag is mounted)") == !in_use,
+		ck_assert_msg(!strstr(h.err.msg, "stays bound to driver tagfs because it "
+		                                 "may be in use (its tag is mounted)") == !in_use,
 		              "%s", h.err.msg);
 	}
 }
@@ -362,7 +362,7 @@ START_TEST(disks_are_held_as_their_kind_lists_them)
 
 	kind_world_init(&h);
 	ck_assert_int_eq(device_hold_disks(&second, &h.world, VF, &alone, &held, &h.err), -1);
-	ck_assert_str_eq(h.err.msg, "share1 is below it, too");
+	ck_assert_str_eq(h.err.msg, "share1 is also below it");
 }
 END_TEST
 
@@ -397,10 +397,10 @@ START_TEST(a_device_by_its_number_is_of_the_kind_of_its_function)
 	ck_assert_int_eq(device_by_number(&h.world, makedev(250, 3), &h.dev, &h.err), 0);
 	ck_assert_ptr_null(h.dev.kind);
 	ck_assert_str_eq(h.dev.pci, "0000:03:00.0");
-	/* Without a kind nothing is known of its controllers, and no override is ours. */
+	/* Without a kind its controllers are unknown, and no override is ours. */
 	ck_assert_int_eq(device_controllers_live(&h.world, &h.dev, &h.text, &h.err), 0);
 	ck_assert_int_eq(device_release(&h.world, &h.dev, &h.err), 0);
-	/* With a second path below another function the disk has neither function. */
+	/* With a second path below another function the disk belongs to neither function. */
 	add_disk(&h, PF, "path-of-tag0", "250:4");
 	ck_assert_int_eq(device_by_number(&h.world, makedev(250, 1), &h.dev, &h.err), 0);
 	ck_assert_str_eq(h.dev.pci, "");

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a device and proving that it is the one which sysfs described. Loop devices, root. */
+/*
+ * Opens a device and verifies that it is the one described by sysfs. Needs loop devices and root.
+ */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -84,16 +86,16 @@ START_TEST(anything_else_is_refused)
 	open_world_init(&f);
 	good = f.dev;
 	f.dev.size += 512;
-	refused(&f, O_RDONLY, ERR_PRECONDITION, "has 16.0 MiB (16777216 bytes), sysfs says");
+	refused(&f, O_RDONLY, ERR_PRECONDITION, "has 16.0 MiB (16777216 bytes) (expected");
 	f.dev = good;
 	f.dev.devno = makedev(major(good.devno), minor(good.devno) + 1);
-	snprintf(other, sizeof(other), "sysfs says that nvme0n1 is %u:%u", major(f.dev.devno),
+	snprintf(other, sizeof(other), "in sysfs nvme0n1 is %u:%u", major(f.dev.devno),
 	         minor(f.dev.devno));
 	refused(&f, O_RDONLY, ERR_PRECONDITION, other);
 	f.dev = good;
 	if (good.diskseq) {
 		f.dev.diskseq++;
-		refused(&f, O_RDONLY, ERR_PRECONDITION, "the name was given to another disk");
+		refused(&f, O_RDONLY, ERR_PRECONDITION, "the name now belongs to another disk");
 	}
 	f.dev = good;
 	snprintf(f.dev.path, sizeof(f.dev.path), "%s/nvme9n9", f.tree.dev);
@@ -117,7 +119,7 @@ START_TEST(only_block_device_nodes_are_opened)
 		static const char *const names[] = { "file", "link", "fifo" };
 
 		snprintf(f.dev.path, sizeof(f.dev.path), "%s/%s", t.dev, names[i]);
-		refused(&f, O_RDONLY, ERR_PRECONDITION, "is no block device node");
+		refused(&f, O_RDONLY, ERR_PRECONDITION, "is not a block device node");
 	}
 }
 END_TEST
@@ -167,17 +169,18 @@ END_TEST
 START_TEST(a_nodev_mount_is_named)
 {
 	struct open_world f AUTO(open_world_clear) = { .loop = { .fd = -1 } };
-	char says[200];
+	char says[700];
 
 	SKIP_UNLESS_LOOP();
-	/* This test's process alone sees the mount; it ends with it. */
+	/* Only this test's process sees the mount, which ends with the process. */
 	SKIP_IF(unshare(CLONE_NEWNS) != 0, "needs a mount namespace of its own");
 	open_world_init(&f);
 	ck_assert_int_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
 	ck_assert_int_eq(mount(f.tree.dev, f.tree.dev, NULL, MS_BIND, NULL), 0);
 	ck_assert_int_eq(mount(NULL, f.tree.dev, NULL, MS_REMOUNT | MS_BIND | MS_NODEV, NULL), 0);
-	snprintf(says, sizeof(says), "device nodes cannot be used on %s: it is mounted nodev",
-	         f.tree.dev);
+	snprintf(says, sizeof(says),
+	         "mounted nodev, so device nodes on it cannot be opened: findmnt -T %s",
+	         f.dev.path);
 	refused(&f, O_RDONLY, ERR_PRECONDITION, says);
 	ck_assert_int_eq(umount(f.tree.dev), 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several volumes wait for devices of one function: who binds it, and who gives it back. */
+/* Several volumes wait for devices of one function: which wait binds it, and which releases it. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static void start_waiter(struct sharing_wait *w, struct wait_world *f, uint32_t 
 	ck_assert_int_eq(pthread_create(&w->thread, NULL, run_waiter, w), 0);
 }
 
-/* Its caller leaves, and so it fails. */
+/* Cancels the call, so its wait fails. */
 static void end_waiter(struct sharing_wait *w)
 {
 	cancel_set(&w->cancel);
@@ -55,7 +55,7 @@ START_TEST(a_wait_that_fails_leaves_the_function_to_one_that_found_its_device)
 	struct wait_world f AUTO(wait_world_clear);
 	struct sharing_wait loser, winner;
 
-	/* Namespace 1 comes with the bind; 9 never does. */
+	/* Namespace 1 appears with the bind; 9 never does. */
 	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.on_bind = namespace_on_bind;
 	start_waiter(&loser, &f, 9);
@@ -82,9 +82,9 @@ START_TEST(an_abandoned_device_is_left_to_one_that_waits_for_its_neighbour)
 	wait_until_idle(&neighbour.number);
 	ck_assert_int_eq(device_abandon(&f.world, &f.dev, &f.err), 0);
 	assert_writes(&f, BOUND_AND_FOUND);
-	/* It fails, too. The disk has no node here, so it counts as in use. */
+	/* This wait fails as well. The disk has no node here, so it counts as in use. */
 	end_waiter(&neighbour);
-	ck_assert_ptr_nonnull(strstr(neighbour.err.msg, "stays with driver nvme"));
+	ck_assert_ptr_nonnull(strstr(neighbour.err.msg, "stays bound to driver nvme"));
 	assert_override(&f, "(null)");
 }
 END_TEST

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* VFs of recorded hosts and slots of a made one, by their state. */
+/* VFs of recorded hosts and slots of a synthetic one, by their state. */
 #include <stdlib.h>
 
 #include "common/cleanup.h"

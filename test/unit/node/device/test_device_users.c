@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which calls wait for a function, and which of them undoes its change. */
+/* The calls that wait for a function, and the one that undoes its change. */
 #include <string.h>
 
 #include "node/device/device_users.h"
@@ -49,7 +49,7 @@ START_TEST(nobody_joins_while_it_is_given_back)
 	ck_assert(device_user_fail(&u));
 	ck_assert(!device_user_join(&late, "/sys", VF));
 	ck_assert_str_eq(late.pci, "");
-	/* Other functions, and other trees, are not concerned. */
+	/* Other functions, and other trees, are not affected. */
 	ck_assert(device_user_join(&other, "/sys", "0000:01:00.2"));
 	device_user_succeed(&other);
 	ck_assert(device_user_join(&other, "/other/sys", VF));
@@ -91,7 +91,7 @@ START_TEST(of_two_changes_the_state_before_the_first_counts)
 	struct pci_change earlier = change, later = change;
 	struct device_user first = { 0 }, last = { 0 };
 
-	/* The second found the override of the first: that is no state to restore. */
+	/* The second user found the override of the first, which must not be restored. */
 	memcpy(earlier.override_before, "pci-stub", sizeof("pci-stub"));
 	join(&first);
 	join(&last);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which PFs get VFs, and what is written to sysfs for that; the writes go to a list instead of a
+ * The PFs that get VFs, and the writes to sysfs for that; a list records the writes in place of a
  * kernel.
  */
 #include <errno.h>
@@ -103,10 +103,10 @@ static const struct vfs_row {
 	{ .what = "one that has some", .pf = { SNAP, NVME, .total = "125\n", .now = "4\n" } },
 	{ .what = "SR-IOV is off",
 	  .pf = { SNAP, NVME, .total = "0\n", .now = "0\n" },
-	  .says = "0000:01:00.0/sriov_totalvfs is 0): turn it on" },
+	  .says = "0000:01:00.0/sriov_totalvfs is 0): enable it" },
 	{ .what = "no SR-IOV at all",
 	  .pf = { SNAP, NVME },
-	  .says = "0000:01:00.0/sriov_totalvfs is missing): turn it on" },
+	  .says = "0000:01:00.0/sriov_totalvfs is missing): enable it" },
 	{ .what = "a VF",
 	  .pf = { SNAP, NVME, .name = "0000:01:00.1", .is_vf = true, .total = "4\n",
 	          .now = "0\n" } },
@@ -189,7 +189,7 @@ START_TEST(a_hot_plugged_function_needs_no_sr_iov)
 	dpu_switch_plug(root, 1, "0x15b3\n", "0x010802\n", "0\n");
 	ck_assert_msg(!device_create_vfs(&world, &did, &err), "%s", err.msg);
 	ck_assert_str_eq(did.ptr, "");
-	/* Out of its slot it is the DPU's static function. */
+	/* Outside of its slot it counts as the DPU's static function. */
 	dpu_switch_remove(root, 2);
 	add_function(&(struct pf) { SNAP, NVME });
 	ck_assert_int_eq(device_create_vfs(&world, &did, &err), -1);

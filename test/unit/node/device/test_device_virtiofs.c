@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * virtio-fs functions in slots of the DPU's switch, on a host that has virtio devices of its own:
- * which are taken, and whose tag they have.
+ * virtio-fs functions in slots of the DPU's switch, on a host with virtio devices of its own: the
+ * accepted functions, and their tags.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -137,7 +137,7 @@ START_TEST(a_share_that_is_not_complete_is_waited_for_and_one_of_others_is_refus
 		{ two_devices, -1, "several virtio devices (virtio3, virtio4)" },
 		{ of_another_driver, -1,
 		  "virtio3 of PCI function " SHARE " is held by driver other" },
-		{ of_a_vm, -1, "held by driver vfio-pci and is not taken away" },
+		{ of_a_vm, -1, "held by driver vfio-pci and is not unbound" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -167,7 +167,7 @@ START_TEST(what_a_vm_uses_is_not_even_looked_at)
 }
 END_TEST
 
-/* ---- which functions ---- */
+/* ---- accepted functions ---- */
 
 static void nothing(struct share_tree *s)
 {
@@ -205,24 +205,24 @@ START_TEST(only_virtio_fs_functions_in_the_slots_of_the_dpu_are_taken)
 	static const struct {
 		const char *what, *pci;
 		void (*edit)(struct share_tree *s);
-		const char *says; /* NULL: taken, and waits for its driver */
+		const char *says; /* NULL: accepted, and waits for its driver */
 	} rows[] = {
 		{ "in a slot", SHARE, nothing, NULL },
 		{ "without a domain", "23:00.0", nothing, NULL },
 		{ "of the DPU's vendor", SHARE, of_the_dpus_vendor, NULL },
 		{ "of another vendor", SHARE, of_another_vendor,
-		  "is of vendor 8086, accepted are: 15b3, 1af4; left alone" },
+		  "is of vendor 8086 (accepted: 15b3, 1af4); left alone" },
 		{ "the VM's own share", OWN_SHARE, nothing,
 		  "is in none of the DPU's hot-plug slots" },
 		{ "the VM's network card", OWN_NET, nothing, "class 0x020000, not 0x0180xx" },
 		{ "NVMe in a slot", PLUGGED_NVME, nothing, "class 0x010802, not 0x0180xx" },
 		{ "the static PF of the DPU", STATIC_NVME, nothing, "class 0x010802" },
 		{ "a virtio disk in the slot", SHARE, another_virtio_device_in_the_slot,
-		  "has device id 1042, not 105a; left alone" },
+		  "has device id 1042 (expected 105a); left alone" },
 		{ "with VFs", SHARE, with_vfs, "with up to 4 VFs, and not hot-plugged" },
 		{ "a VF", "0000:23:00.1", a_vf, "but the volume's functionType is pf" },
 		{ "a VF, any function", "0000:23:00.1", any_function,
-		  "is a VF of " SHARE ", and virtio-fs volumes are on none" },
+		  "is a VF of " SHARE ", but virtio-fs volumes do not use VFs" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -256,7 +256,7 @@ START_TEST(an_nvme_volume_is_never_on_a_virtio_fs_function)
 }
 END_TEST
 
-/* ---- whose tag ---- */
+/* ---- the owner of a tag ---- */
 
 static void with_another_tag(struct share_tree *s)
 {
@@ -286,9 +286,8 @@ START_TEST(a_tag_of_another_share_is_refused_bound_or_not)
 		void (*edit)(struct share_tree *s);
 		const char *says;
 	} rows[] = {
-		{ true, with_another_tag, "has the tag \"theirs\", the attachment says \"share\"" },
-		{ false, with_another_tag,
-		  "has the tag \"theirs\", the attachment says \"share\"" },
+		{ true, with_another_tag, "has the tag \"theirs\" (expected \"share\"" },
+		{ false, with_another_tag, "has the tag \"theirs\" (expected \"share\"" },
 		{ true, bound_with_another_tag, "has the tag \"theirs\"" },
 		{ false, bound_with_another_tag, "has the tag \"theirs\"" },
 		{ true, tag_of_the_vm,
@@ -304,7 +303,7 @@ START_TEST(a_tag_of_another_share_is_refused_bound_or_not)
 		share_tree_init(&s, rows[i].shown);
 		rows[i].edit(&s);
 		share_assert_refused(&s, share_find(&s), rows[i].says, rows[i].says);
-		/* A wait ends at once, and has bound nothing. */
+		/* A wait ends at once, and binds nothing. */
 		share_assert_refused(&s, share_wait_ms(&s, 20000), rows[i].says, rows[i].says);
 		share_assert_writes(&s, "");
 	}

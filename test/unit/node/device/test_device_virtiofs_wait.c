@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting for virtio-fs functions that come late or are not complete, giving them back, and what
- * the rest of the room makes of them.
+ * Waiting for virtio-fs functions that appear late or are incomplete, releasing them, and the other
+ * operations of the room on them.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -91,7 +91,7 @@ static void in_another_slot_than_published(struct share_tree *s)
 	add_vuid(s, SHARE);
 	unplug(s);
 }
-/* For a moment the address is another volume's function's. */
+/* For a moment another volume's function has the address. */
 static void another_one_is_at_its_address(struct share_tree *s)
 {
 	in_another_slot_than_published(s);
@@ -186,8 +186,8 @@ START_TEST(a_device_that_no_driver_was_asked_to_take_is_bound_as_it_is)
 END_TEST
 
 /*
- * Does a wait of so many milliseconds fail with this text? False: the time was too short to come so
- * far, and the caller repeats it in a new tree.
+ * True: a wait of that many milliseconds fails with this text. False: the time was too short for
+ * that, and the caller retries in a new tree.
  */
 static bool fails_with(struct share_tree *s, int ms, const char *says)
 {
@@ -207,10 +207,9 @@ START_TEST(a_device_whose_tag_stays_taken_is_named)
 		share_tree_init(&s, false);
 		s.kernel.on_bind = share_on_bind;
 		tag_was_taken(&s);
-		said = fails_with(&s, ms,
-		                  "driver virtiofs has refused virtio7 (does another device");
-		/* What no driver holds cannot be mounted, so the function was given back. */
-		ck_assert_msg(!strstr(s.err.msg, "stays with"), "%s", s.err.msg);
+		said = fails_with(&s, ms, "driver virtiofs refused virtio7 (another device");
+		/* A device without a driver cannot be mounted, so the function was released. */
+		ck_assert_msg(!strstr(s.err.msg, "stays bound to"), "%s", s.err.msg);
 	}
 }
 END_TEST
@@ -306,7 +305,7 @@ START_TEST(a_device_that_went_after_it_was_seen_is_not_made_again)
 		rows[i].before(&s);
 		ck_assert_int_eq(share_wait_ms(&s, 10000), -1);
 		ck_assert_int_eq(s.err.code, ERR_UNAVAILABLE);
-		ck_assert_msg(strstr(s.err.msg, "was there when this call began, and has gone") &&
+		ck_assert_msg(strstr(s.err.msg, "existed when this call began but was removed") &&
 		                      strstr(s.err.msg, rows[i].says),
 		              "%s: %s", rows[i].what, s.err.msg);
 		share_assert_writes(&s, "");
@@ -358,12 +357,12 @@ START_TEST(two_calls_for_one_function_bind_it_once)
 	pthread_join(second.thread, NULL);
 	ck_assert_msg(second.rc == 0, "%s", second.err.msg);
 	share_assert_writes(&s, FOUND);
-	/* The other one uses it. */
+	/* The other wait uses it. */
 	ck_assert(s.dev.binding.done != second.dev.binding.done);
 }
 END_TEST
 
-/* ---- giving back ---- */
+/* ---- release ---- */
 
 #define OURS_LINE "40 21 0:31 / /stage rw - virtiofs share rw\n"
 #define OURS_FUSE "40 21 0:31 / /stage rw - fuse.virtiofs share rw\n"
@@ -375,7 +374,7 @@ START_TEST(a_function_stays_bound_unless_it_is_certain_that_its_tag_is_mounted_n
 	static const struct {
 		const char *what, *self, *host, *refcnt;
 		bool locked;
-		const char *says; /* NULL: it is given back */
+		const char *says; /* NULL: it is released */
 	} rows[] = {
 		{ "all are seen", ROOT_LINE, ROOT_LINE OWN_LINE, "1\n", false, NULL },
 		{ "one of them in both namespaces", ROOT_LINE OWN_LINE, ROOT_LINE OWN_LINE, "1\n",
@@ -389,9 +388,9 @@ START_TEST(a_function_stays_bound_unless_it_is_certain_that_its_tag_is_mounted_n
 		  "is mounted at /stage" },
 		{ "with an escaped name", ESCAPED, OWN_LINE, "2\n", false, "is mounted at /stage" },
 		{ "one is not to be seen", ROOT_LINE, OWN_LINE, "2\n", false,
-		  "refcnt is 2, but 1 filesystems are to be seen" },
+		  "refcnt is 2, but 1 filesystems are visible" },
 		{ "built into the kernel", ROOT_LINE, OWN_LINE, NULL, false,
-		  "/module/virtiofs/refcnt does not say" },
+		  "/module/virtiofs/refcnt is not a number" },
 		{ "its tag is unknown, one is mounted", ROOT_LINE, OWN_LINE, "1\n", true,
 		  "it is unknown, and a tag is mounted at /srv/own" },
 	};
@@ -414,7 +413,8 @@ START_TEST(a_function_stays_bound_unless_it_is_certain_that_its_tag_is_mounted_n
 		virtio_function_lock_down(false);
 		if (rows[i].says) {
 			share_assert_refused(&s, rc, rows[i].what, rows[i].says);
-			ck_assert_ptr_nonnull(strstr(s.err.msg, "stays with driver virtio-pci"));
+			ck_assert_ptr_nonnull(
+				strstr(s.err.msg, "stays bound to driver virtio-pci"));
 			share_assert_writes(&s, FOUND "; driver_override ");
 			continue;
 		}
@@ -466,7 +466,7 @@ static void *recover_share(void *arg)
 	return NULL;
 }
 
-/* mount(2) of any tag waits for the lock that a removal keeps. */
+/* mount(2) of any tag waits for the lock that a removal holds. */
 START_TEST(while_a_plugged_function_hangs_no_share_is_mounted)
 {
 	struct share_tree s AUTO(share_tree_clear);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting for a device: binding, namespaces that come late, and what is put back when the wait
- * fails. The kernel is test/lib/kernel.c; there are no uevents, so that the timer does the work.
+ * Waiting for a device: binding, namespaces that appear late, and the undo of a failed wait. The
+ * kernel is test/lib/kernel.c; there are no uevents, so only the timer ends an interval.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #include "test/lib/wait_world.h"
 #include "test/lib/wait.h"
 
-/* Enough for all that comes before the state that a wait ends in on a loaded machine. */
+/* On a loaded machine, long enough to reach the state in which a wait ends. */
 #define RUNS_OUT_MS 3000
 
 #define U2 "22222222-aaaa-4bbb-8ccc-000000000002"
@@ -33,7 +33,7 @@ static void wrong_namespace_on_bind(struct kernel *k, const char *pci)
 	add_namespace(k->tree, 1, U2);
 }
 
-/* ---- it comes ---- */
+/* ---- it appears ---- */
 
 START_TEST(what_is_there_is_found_without_a_write)
 {
@@ -72,7 +72,7 @@ START_TEST(a_function_without_driver_is_bound_and_stays_so)
 	ck_assert_str_eq(f.dev.pci, VF);
 	assert_writes(&f, BOUND_AND_FOUND);
 	assert_override(&f, "(null)");
-	/* Nothing is left to do, unless somebody sets it again. */
+	/* Nothing is left to do, unless another program sets it again. */
 	ck_assert_int_eq(device_release(&f.world, &f.dev, &f.err), 0);
 	assert_writes(&f, BOUND_AND_FOUND);
 	tree_write(&f.tree, OVERRIDE, "nvme\n");
@@ -120,8 +120,8 @@ START_TEST(a_disk_whose_node_comes_late_is_awaited)
 	tree_remove(&f.tree, "/dev/nvme0n1");
 	ck_assert_int_eq(wait_ms(&f, RUNS_OUT_MS), -1);
 	ck_assert_int_eq(f.err.code, ERR_DEADLINE);
-	ck_assert_msg(strstr(f.err.msg, "/dev/nvme0n1 for the disk nvme0n1") != NULL, "%s",
-	              f.err.msg);
+	ck_assert_msg(strstr(f.err.msg, "/dev/nvme0n1 is missing for the disk nvme0n1") != NULL,
+	              "%s", f.err.msg);
 	err_clear(&f.err);
 	tree_write(&f.tree, "/dev/nvme0n1", "");
 	ck_assert_int_eq(wait_ms(&f, WAIT_LIMIT_MS), 0);
@@ -166,7 +166,7 @@ START_TEST(somebody_elses_bind_is_as_good)
 	struct wait_world f AUTO(wait_world_clear);
 	pthread_t thread;
 
-	/* Somebody else has bound the function a moment before the write. */
+	/* Another program has bound the function a moment before the write. */
 	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.faults[0] = (struct kernel_fault) { "bind", EBUSY, 1, true };
 	ck_assert_int_eq(pthread_create(&thread, NULL, namespace_later, &f.tree), 0);
@@ -177,7 +177,7 @@ START_TEST(somebody_elses_bind_is_as_good)
 }
 END_TEST
 
-/* ---- it does not come ---- */
+/* ---- it does not appear ---- */
 
 START_TEST(time_that_runs_out_says_what_is_missing_and_puts_everything_back)
 {
@@ -226,9 +226,8 @@ START_TEST(a_driver_that_takes_it_and_lets_it_go_is_told)
 	ck_assert_int_eq(wait_ms(&f, RUNS_OUT_MS), -1);
 	ck_assert_int_eq(f.err.code, ERR_DEADLINE);
 	ck_assert_msg(strstr(f.err.msg, "PCI function " VF " has no driver; nvme is expected") &&
-	                      strstr(f.err.msg,
-	                             "driver nvme took it and let it go again (its probe "
-	                             "failed: see dmesg)"),
+	                      strstr(f.err.msg, "driver nvme bound it and released it "
+	                                        "again (its probe failed: see dmesg)"),
 	              "%s", f.err.msg);
 	assert_override(&f, "(null)");
 }
@@ -296,7 +295,7 @@ START_TEST(a_cancelled_call_stops_and_puts_everything_back)
 	pthread_join(thread, NULL);
 	cancel_destroy(&cancel);
 	ck_assert_int_eq(f.err.code, ERR_CANCELLED);
-	ck_assert_ptr_nonnull(strstr(f.err.msg, "the caller has gone"));
+	ck_assert_ptr_nonnull(strstr(f.err.msg, "the caller cancelled the call"));
 	assert_writes(&f, BOUND_AND_BACK);
 }
 END_TEST
@@ -324,19 +323,19 @@ START_TEST(a_function_that_vanishes_is_awaited_and_named)
 }
 END_TEST
 
-/* ---- a disk of somebody else ---- */
+/* ---- another volume's disk ---- */
 
 START_TEST(a_wrong_disk_that_may_be_in_use_keeps_its_driver)
 {
 	struct wait_world f AUTO(wait_world_clear);
 
-	/* Its node is no block device, so it counts as in use. */
+	/* Its node is not a block device, so it counts as in use. */
 	wait_world_init(&f, "s2-vfs-unbound");
 	f.kernel.on_bind = wrong_namespace_on_bind;
 	ck_assert_int_eq(wait_ms(&f, NEVER_MS), -1);
 	ck_assert_int_eq(f.err.code, ERR_PRECONDITION);
-	ck_assert_ptr_nonnull(strstr(f.err.msg, "has UUID " U2 ", the attachment says " U1));
-	ck_assert_ptr_nonnull(strstr(f.err.msg, "PCI function " VF " stays with driver nvme"));
+	ck_assert_ptr_nonnull(strstr(f.err.msg, "has UUID " U2 " (expected " U1));
+	ck_assert_ptr_nonnull(strstr(f.err.msg, "PCI function " VF " stays bound to driver nvme"));
 	assert_writes(&f, BOUND "; driver_override ");
 	assert_override(&f, "(null)");
 }
@@ -378,10 +377,10 @@ START_TEST(a_wrong_disk_that_nobody_uses_is_let_go)
 	f.kernel.on_bind = wrong_disk_on_bind;
 	ck_assert_int_eq(wait_ms(&f, NEVER_MS), -1);
 	ck_assert_int_eq(f.err.code, ERR_PRECONDITION);
-	ck_assert_ptr_null(strstr(f.err.msg, "stays with driver"));
+	ck_assert_ptr_null(strstr(f.err.msg, "stays bound to driver"));
 	assert_writes(&f, BOUND_AND_BACK);
 
-	/* The same while somebody holds it exclusively, as a mount does. */
+	/* The same while another process holds it exclusively, as a mount does. */
 	tree_remove(&f.tree, "/sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1");
 	strs_clear(&f.kernel.writes);
 	err_clear(&f.err);
@@ -389,16 +388,16 @@ START_TEST(a_wrong_disk_that_nobody_uses_is_let_go)
 	snprintf(dev.path, sizeof(dev.path), "%s/nvme0n1", f.tree.dev);
 	ck_assert_int_eq(device_open(&dev, O_RDONLY | O_EXCL, &user, NULL, &f.err), 0);
 	ck_assert_int_eq(wait_ms(&f, NEVER_MS), -1);
-	ck_assert_msg(strstr(f.err.msg, "stays with driver nvme, as it may be in use") &&
+	ck_assert_msg(strstr(f.err.msg, "stays bound to driver nvme because it may be in use") &&
 	                      strstr(f.err.msg, "is in use: mounted"),
 	              "%s", f.err.msg);
 	assert_writes(&f, BOUND "; driver_override ");
 }
 END_TEST
 
-/* ---- a device that is not wanted after all ---- */
+/* ---- a device that is not used after all ---- */
 
-/* The loop device comes with the bind, and has the wanted UUID. */
+/* The loop device appears with the bind, and has the wanted UUID. */
 static void right_disk_on_bind(struct kernel *k, const char *pci)
 {
 	wrong_disk_on_bind(k, pci);
@@ -443,7 +442,7 @@ START_TEST(an_abandoned_device_in_use_keeps_its_driver)
 	wait_for_loop(&f, &loop);
 	ck_assert_int_eq(device_open(&f.dev, O_RDONLY | O_EXCL, &user, NULL, &f.err), 0);
 	ck_assert_int_eq(device_abandon(&f.world, &f.dev, &f.err), -1);
-	ck_assert_ptr_nonnull(strstr(f.err.msg, "stays with driver nvme"));
+	ck_assert_ptr_nonnull(strstr(f.err.msg, "stays bound to driver nvme"));
 	assert_writes(&f, BOUND_AND_FOUND "; driver_override ");
 	assert_override(&f, "(null)");
 }
@@ -460,7 +459,7 @@ START_TEST(an_abandoned_device_with_a_neighbour_keeps_its_driver)
 	wait_for_loop(&f, &loop);
 	add_namespace(&f.tree, 2, U2);
 	ck_assert_int_eq(device_abandon(&f.world, &f.dev, &f.err), -1);
-	ck_assert_ptr_nonnull(strstr(f.err.msg, "nvme0n2 is below it, too"));
+	ck_assert_ptr_nonnull(strstr(f.err.msg, "nvme0n2 is also below it"));
 	assert_writes(&f, BOUND_AND_FOUND "; driver_override ");
 }
 END_TEST
@@ -497,7 +496,10 @@ static bool hangs_at(const char *path)
 	return false;
 }
 
-/* The start is at it, in the kernel; a stage does not follow it there. */
+/*
+ * The start of the driver hangs in the kernel at this function; a stage must not hang there as
+ * well.
+ */
 START_TEST(a_function_at_which_the_start_hangs_is_unavailable)
 {
 	struct wait_world f AUTO(wait_world_clear);
@@ -521,7 +523,7 @@ START_TEST(a_function_at_which_the_start_hangs_is_unavailable)
 }
 END_TEST
 
-/* It takes a moment: the stage waits for it, and goes on. */
+/* The start takes a moment: the stage waits for it, and continues. */
 START_TEST(a_stage_waits_while_the_start_is_at_its_function)
 {
 	struct wait_world f AUTO(wait_world_clear);

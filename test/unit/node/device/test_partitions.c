@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which block devices are partitions of a disk, by lists as the kernel writes them. */
+/* The partitions of a disk, from lists in the kernel's format. */
 #include "test/lib/suite.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PCI addresses, which functions may be touched, and in which domain one is. */
+/* PCI addresses, the usable functions, and the domain of a function. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,7 +102,7 @@ START_TEST(only_nvme_functions_of_accepted_vendors_and_snap_parents_are_usable)
 {
 	static const struct {
 		const char *what;
-		const char *edit, *text; /* what is changed in the tree; NULL: nothing */
+		const char *edit, *text; /* the edit of the tree; NULL: none */
 		const char *device_id, *pci;
 		int want;
 		const char *says;
@@ -117,7 +117,7 @@ START_TEST(only_nvme_functions_of_accepted_vendors_and_snap_parents_are_usable)
 		{ "another NVM interface", VF "/class", "0x010803\n", "6001", "0000:01:00.1", 0,
 		  NULL },
 		{ "another vendor", VF "/vendor", "0x8086\n", "6001", "0000:01:00.1", -1,
-		  "vendor 8086, accepted are: 15b3, 1b36" },
+		  "vendor 8086 (accepted: 15b3, 1b36)" },
 		{ "a VF of no SNAP PF", NULL, NULL, "6002", "0000:01:00.1", -1,
 		  "is a VF of 0000:01:00.0, which has device id 6001, not the SNAP controller's "
 		  "6002" },
@@ -126,7 +126,7 @@ START_TEST(only_nvme_functions_of_accepted_vendors_and_snap_parents_are_usable)
 		{ "a PF of another class", PF "/class", "0x020000\n", "6001", "0000:01:00.1", -1,
 		  "0000:01:00.0 has class 0x020000" },
 		{ "a class that is none", VF "/class", "express\n", "6001", "0000:01:00.1", -1,
-		  "no hexadecimal number" },
+		  "not a hexadecimal number" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -166,7 +166,7 @@ START_TEST(a_vendor_id_is_compared_whole)
 }
 END_TEST
 
-/* ---- which domain ---- */
+/* ---- the domain ---- */
 
 #define VUID_0 "MT2328XZ17DFNVMES0D0F2"
 #define VUID_1 "MT2328XZ99AANVMES0D0F2"
@@ -239,7 +239,7 @@ START_TEST(the_domain_is_found_by_vuid_or_must_be_unique)
 		  "0000:26:0c.1",
 		  "",
 		  PCI_ABSENT,
-		  "in another domain there is 0004:26:0c.1" },
+		  "in another domain 0004:26:0c.1" },
 		{ "two domains, none given",
 		  { { "0000", NULL }, { "0001", NULL } },
 		  "26:0c.1",
@@ -353,13 +353,13 @@ START_TEST(a_function_that_may_not_be_touched_is_never_a_candidate)
 	add_functions(&t, "0000", VUID_0);
 	tree_write(&t, "/sys/devices/pci0000:26/0000:26:0c.1/class", "0x020000\n");
 	ck_assert_int_eq(pci_parse("26:0c.1", &a, &err), 0);
-	/* It has the VUID, but is no NVMe function. */
+	/* It has the VUID, but is not an NVMe function. */
 	ck_assert_int_eq(pci_resolve(&w, &a, VUID_0, &m, pci, &why, &err), PCI_ABSENT);
 	ck_assert_ptr_nonnull(strstr(why.ptr, "class 0x020000"));
 	/* Without a VUID it is the only one there: refused. */
 	ck_assert_int_eq(pci_resolve(&w, &a, "", &m, pci, &why, &err), -1);
 	ck_assert_int_eq(err.code, ERR_PRECONDITION);
-	/* One of another domain that may be touched is not confused with it. */
+	/* A usable function of another domain is not confused with it. */
 	add_functions(&t, "0001", VUID_1);
 	ck_assert_int_eq(pci_resolve(&w, &a, "", &m, pci, &why, &(struct err)ERR_INIT), 0);
 	ck_assert_str_eq(pci, "0001:26:0c.1");

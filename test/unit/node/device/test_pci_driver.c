@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binding a function to a driver, and what is left when a step fails. */
+/* Binding a function to a driver, and the state after a failed step. */
 #include <errno.h>
 #include <stdlib.h>
 #include <pthread.h>
@@ -80,7 +80,7 @@ START_TEST(a_free_function_is_bound_by_override)
 	assert_writes(&f, "give", "driver_override nvme; bind " VF);
 	assert_state(&f, "give", "nvme", "nvme");
 	ck_assert_str_eq(f.change.pci, VF);
-	/* Again: held already, nothing is written, nothing to give back. */
+	/* Again: already held, so nothing is written, and nothing has to be undone. */
 	memset(&f.change, 0, sizeof(f.change));
 	ck_assert_int_eq(give(&f), 0);
 	assert_writes(&f, "again", "driver_override nvme; bind " VF);
@@ -99,7 +99,7 @@ START_TEST(what_was_given_can_be_taken_back)
 	tree_write(&f.tree, VF_DIR "/driver_override", "nvme\n");
 	ck_assert_int_eq(pci_give_back(&f.world, &f.change, true, &f.err), 0);
 	assert_state(&f, "all", "", "(null)");
-	/* Once more, on a function that has gone meanwhile. */
+	/* Again, for a function that was removed in the meantime. */
 	tree_remove(&f.tree, VF_DIR);
 	ck_assert_int_eq(pci_give_back(&f.world, &f.change, true, &f.err), 0);
 }
@@ -299,7 +299,7 @@ static void wait_until_one_hangs(void)
 		usleep(1000);
 }
 
-/* The kernel's lock of a device that is being removed: reading driver_override waits for it. */
+/* The kernel's lock of a device that is being removed: a read of driver_override waits for it. */
 START_TEST(a_function_that_hangs_costs_one_thread_and_is_named)
 {
 	struct bind_world f AUTO(bind_world_clear);
@@ -336,7 +336,7 @@ START_TEST(a_function_that_hangs_costs_one_thread_and_is_named)
 }
 END_TEST
 
-/* Recovery must not clear what a stage has just written, nor the other way round. */
+/* Recovery must not clear an override that a stage has just written, nor the other way round. */
 START_TEST(two_threads_change_a_function_one_after_the_other)
 {
 	struct bind_world f AUTO(bind_world_clear);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which hot-plug slots are the DPU's, and which of them are for volumes. */
+/* The DPU's hot-plug slots, and those of them that are for volumes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -18,9 +18,9 @@ static const struct strs vendors = { vendor_list, 2 };
 static struct tree tree;
 static struct device_world world;
 
-static int opens_left = -1; /* then one fails; negative: none does */
+static int opens_left = -1; /* number of opens until one fails; negative: none fails */
 
-/* The driver's, in the place of the C library's. */
+/* Replaces the C library's function for the driver. */
 int open(const char *path, int flags, ...)
 {
 	if (opens_left >= 0 && opens_left-- == 0) {
@@ -70,7 +70,7 @@ END_TEST
 
 typedef int (*reads_fn)(const struct device_world *w, struct strs *ret, struct err *err);
 
-/* A slot that is missing from the list would be a reason to refuse a volume for good. */
+/* A slot missing in the list would cause a permanent refusal of a volume. */
 static void all_or_an_error(reads_fn reads, size_t all)
 {
 	int failed = 0;
@@ -166,7 +166,7 @@ START_TEST(ports_without_a_bus_are_named)
 	dpu_switch_add(tree.sysfs, "0x15b3\n", 3);
 	ck_assert_int_eq(device_ports_without_bus(&world, &ports, &err), 0);
 	ck_assert_uint_eq(ports.n, 0);
-	/* One whose vendor is another, and one that is no switch's, are not the DPU's. */
+	/* A port with a different vendor, and one that is not a switch's, are not the DPU's. */
 	tree_write(&tree, "/sys/bus/pci/devices/0000:21:01.0/secondary_bus_number", "0\n");
 	tree_write(&tree, "/sys/bus/pci/devices/0000:21:02.0/secondary_bus_number", "0\n");
 	tree_write(&tree, "/sys/bus/pci/devices/0000:21:02.0/vendor", "0x8086\n");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading and writing attributes: what is missing, what is nonsense. */
+/* Reading and writing attributes: missing ones, and invalid ones. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ START_TEST(attributes_lose_their_newline_and_missing_ones_are_a_condition)
 	ck_assert_int_eq(sysfs_attr(t.sysfs, "none", &text, &err), SYSFS_ABSENT);
 	ck_assert_int_eq(sysfs_attr(t.sysfs, "a/below", &text, &err), SYSFS_ABSENT);
 	ck_assert_int_eq(err.code, ERR_OK);
-	/* A directory is no attribute. */
+	/* A directory is not an attribute. */
 	ck_assert_int_eq(sysfs_attr(t.root, "sys", &text, &err), -1);
 }
 END_TEST
@@ -155,7 +155,7 @@ START_TEST(writes_replace_the_text_and_give_their_errno)
 	ck_assert_int_eq(sysfs_write(NULL, path, "nvme\n"), 0);
 	got = tree_read(&t, "/sys/driver_override");
 	ck_assert_str_eq(got, "nvme");
-	/* What is not there is never created. */
+	/* A missing file is never created. */
 	ck_assert_int_eq(sysfs_write(NULL, "/nonexistent/bind", "x"), ENOENT);
 	ck_assert_int_eq(sysfs_write(&w, "/sys/bind", "0000:01:00.1"), EBUSY);
 	errnum = 0;

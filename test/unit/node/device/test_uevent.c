@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Uevents: which ones matter, and that a wait ends. */
+/* Uevents: the relevant ones, and the end of a wait. */
 #include <linux/netlink.h>
 #include <pthread.h>
 #include <string.h>
@@ -59,14 +59,17 @@ START_TEST(a_wait_ends_by_its_interval_and_by_the_deadline)
 {
 	struct uevent *u AUTO(uevent_close) = uevent_open(nvme);
 
-	/* A device that somebody plugs in meanwhile makes it shorter, never longer. */
+	/* A device that is plugged in at this moment ends it earlier, never later. */
 	uevent_wait(u, 30, deadline_never());
 	uevent_wait(u, NEVER_MS, deadline_in_ms(30));
 	ck_assert(!uevent_wait(u, NEVER_MS, deadline_in_ms(0)));
 }
 END_TEST
 
-/* A message as the kernel would multicast it; others ignore what does not come from the kernel. */
+/*
+ * A message as the kernel would multicast it; other listeners ignore messages that are not from the
+ * kernel.
+ */
 static bool send_event(const char *msg, size_t n)
 {
 	struct sockaddr_nl group = { .nl_family = AF_NETLINK, .nl_groups = 1 };
@@ -81,7 +84,7 @@ START_TEST(an_event_ends_a_wait)
 
 	SKIP_IF(!send_event(MESSAGE("add@/x\0SUBSYSTEM=net")), "may not send uevents");
 	ck_assert(send_event(MESSAGE("add@/x\0ACTION=add\0SUBSYSTEM=nvme")));
-	/* Sent before the wait, like an event between a look and a wait. */
+	/* Sent before the wait, like an event between a probe and a wait. */
 	ck_assert(uevent_wait(u, NEVER_MS, deadline_never()));
 }
 END_TEST
@@ -104,7 +107,7 @@ START_TEST(a_cancelled_call_wakes_its_wait)
 	ck_assert_int_eq(pthread_create(&thread, NULL, cancel_soon, &cancel), 0);
 	while (!cancel_is_set(&cancel))
 		uevent_wait(u, NEVER_MS, d);
-	/* And one that was cancelled before does not even begin. */
+	/* If the call was cancelled before, the wait returns at once. */
 	ck_assert(!uevent_wait(u, NEVER_MS, d));
 	pthread_join(thread, NULL);
 	cancel_destroy(&cancel);

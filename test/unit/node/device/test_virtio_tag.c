@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tag of a virtio-fs device: what may be one, where a function has it, and reading it. */
+/* The tag of a virtio-fs device: valid tags, their location in a function, and reading them. */
 #include "test/lib/suite.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 START_TEST(a_tag_is_a_short_name_without_slashes_and_control_characters)
 {
 	static const struct {
-		const char *tag, *error; /* NULL: fine */
+		const char *tag, *error; /* NULL: accepted */
 	} rows[] = {
 		{ "t", NULL },
 		{ "vol1tag", NULL },
@@ -34,7 +34,7 @@ START_TEST(a_tag_is_a_short_name_without_slashes_and_control_characters)
 		{ "..", NULL },
 		{ NULL, "the virtio-fs tag is empty" },
 		{ "", "the virtio-fs tag is empty" },
-		{ TAG36 "7", "\"" TAG36 "7\" has 37 bytes, a tag has at most 36" },
+		{ TAG36 "7", "\"" TAG36 "7\" has 37 bytes (expected at most 36)" },
 		{ "/t", "\"/t\" has a slash" },
 		{ "t\n", "\"t\n\" has a control character" },
 		{ "\x7f", "\"\x7f\" has a control character" },
@@ -60,7 +60,10 @@ END_TEST
 		0, 0 \
 	}
 
-/* What a row puts into a config space that has only a header, as pairs of offset and byte. */
+/*
+ * The bytes of a row in a config space that otherwise has only a header, as pairs of offset and
+ * byte.
+ */
 struct edit {
 	unsigned at, byte;
 };
@@ -82,7 +85,7 @@ START_TEST(the_capabilities_say_where_the_tag_is_or_are_not_believed)
 	static const struct {
 		const char *what;
 		struct edit edits[24];
-		size_t n; /* bytes that can be read; 0: all 256 */
+		size_t n; /* readable bytes; 0: all 256 */
 		bool found;
 		struct virtio_cap_window cap;
 	} rows[] = {
@@ -229,7 +232,8 @@ START_TEST(the_capabilities_say_where_the_tag_is_or_are_not_believed)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		size_t n = rows[i].n ? rows[i].n : PCI_CONFIG_MAX;
-		uint8_t *config AUTO(free) = xcalloc(1, n); /* so that one byte too far is seen */
+		/* so that a read one byte too far is detected */
+		uint8_t *config AUTO(free) = xcalloc(1, n);
 		struct virtio_cap_window cap = { 0 };
 
 		for (size_t k = 0; k < ARRAY_LEN(rows[i].edits); k++)
@@ -317,8 +321,8 @@ START_TEST(what_keeps_the_tag_from_being_read_is_said)
 	str_reset(&w.why);
 	tree_write(&w.tree, DIR "/config", "\xf4\x1a");
 	ck_assert_int_eq(read_tag(&w), VIRTIO_TAG_UNKNOWN);
-	ck_assert_msg(strstr(w.why.ptr, "does not say where the function's tag is"), "%s",
-	              w.why.ptr);
+	ck_assert_msg(strstr(w.why.ptr, "has no entry for the location of the function's tag"),
+	              "%s", w.why.ptr);
 	str_reset(&w.why);
 	tree_remove(&w.tree, DIR "/config");
 	ck_assert_int_eq(read_tag(&w), VIRTIO_TAG_UNKNOWN);
@@ -326,7 +330,7 @@ START_TEST(what_keeps_the_tag_from_being_read_is_said)
 }
 END_TEST
 
-/* That it is short of descriptors says nothing of the function, and passes. */
+/* A shortage of descriptors says nothing about the function, and is temporary. */
 START_TEST(what_is_short_for_a_moment_is_no_missing_proof)
 {
 	struct tag_world w AUTO(tag_world_clear);
@@ -347,7 +351,7 @@ START_TEST(what_is_short_for_a_moment_is_no_missing_proof)
 }
 END_TEST
 
-/* The window has one address, so two readers at once would read each other's. */
+/* The window has one address, so concurrent readers would read each other's data. */
 START_TEST(a_reader_waits_for_another_one)
 {
 	struct tag_world w AUTO(tag_world_clear);

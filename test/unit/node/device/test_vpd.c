@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vital product data: what is read, and what damaged bytes cannot do. */
+/* Vital product data: the fields that are read, and the robustness against damaged bytes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ struct vpd_row {
 	const char *what;
 	const char *bytes;
 	size_t n;
-	const char *want; /* value of VU; NULL: none */
+	const char *want; /* value of VU; NULL: absent */
 };
 
 static const struct vpd_row rows[] = {
@@ -75,7 +75,7 @@ START_TEST(rows_of_bytes_give_their_field)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct vpd_row *r = &rows[i];
 		char got[VPD_VALUE_MAX] = "untouched";
-		/* On the heap, so that a read past the end is seen. */
+		/* On the heap, so that a read past the end is detected. */
 		char *bytes AUTO(free) = xmalloc(r->n ? r->n : 1);
 		bool found;
 
@@ -108,7 +108,7 @@ START_TEST(every_cut_of_a_good_vpd_is_harmless)
 		char got[VPD_VALUE_MAX];
 
 		memcpy(bytes, good, n);
-		/* The resource is whole from byte 6 + 3 + 12 on. */
+		/* The resource is complete with 6 + 3 + 12 bytes. */
 		ck_assert_int_eq(vpd_field(bytes, n, "VU", got), n >= 21);
 	}
 }

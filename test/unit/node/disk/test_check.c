@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A filesystem is checked before it is mounted if its superblock asks for that, and only then. */
+/* A filesystem is checked before it is mounted if its superblock requests that, and only then. */
 #include "test/lib/suite.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ static struct node_world w;
 static struct nvme_disk *disk;
 static char *tools;
 
-/* An e2fsck that leaves a note each time it is run. */
+/* An e2fsck that records each of its runs. */
 static void begin(const char *fs_type)
 {
 	node_world_init(&w);
@@ -137,7 +137,7 @@ START_TEST(more_damage_than_e2fsck_repairs_unasked_is_left_as_it_is)
 
 	SKIP_UNLESS_LOOP();
 	begin("ext4");
-	/* The root directory is a file: -p gives up on that. */
+	/* The root directory is a file: -p cannot repair that. */
 	debugfs("sif <2> mode 0100644\nssv state 3\n");
 	ck_assert_int_eq(stage("ext4", MODE_SINGLE_NODE_WRITER, &err), -1);
 	ck_assert_int_eq(err.code, ERR_PRECONDITION);
@@ -146,11 +146,11 @@ START_TEST(more_damage_than_e2fsck_repairs_unasked_is_left_as_it_is)
 	                      strstr(err.msg, "by hand, while it is not mounted: e2fsck -f"),
 	              "%s", err.msg);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
-	/* The next try does not mount it either, and nothing formats it. */
+	/* The next try does not mount it either, and never formats it. */
 	err_clear(&err);
 	ck_assert_int_eq(stage("ext4", MODE_SINGLE_NODE_WRITER, &err), -1);
 	ran(2);
-	/* What the text advises. */
+	/* The command that the text advises. */
 	run_tool("/sbin/e2fsck -fy %s >/dev/null 2>&1; true", disk->loop);
 	err_clear(&err);
 	ck_assert_msg(stage("ext4", MODE_SINGLE_NODE_WRITER, &err) == 0, "%s", err.msg);
@@ -167,7 +167,7 @@ START_TEST(an_interrupted_check_is_begun_anew_and_looks_at_everything)
 	begin("ext4");
 	record = disk_record_path(&w.node, VOLUME_ID, DISK_RECORD_E2FSCK);
 	debugfs("ssv state 3\n");
-	/* It clears the flag that it was called for, and is killed. */
+	/* e2fsck clears the flag that requested it, and is killed. */
 	run_tool("printf '#!/bin/sh\necho \"$*\" >> %s/notes\necho ssv state 1 | debugfs -w -f "
 	         "/dev/stdin %s >/dev/null 2>&1\ncp %s %s/record\nkill -9 $$\n' > %s/e2fsck",
 	         tools, disk->loop, record, tools, tools);
@@ -224,7 +224,7 @@ END_TEST
 static const char *hook; /* run once, when the record is synced */
 static char *record;
 
-/* The driver's, in the place of the C library's. */
+/* Replaces the C library's function for the driver. */
 int fsync(int fd)
 {
 	char link[64], path[512];
@@ -246,8 +246,8 @@ START_TEST(what_happens_to_the_disk_while_the_record_is_synced_is_seen)
 		const char *what, *text;
 		bool before; /* an earlier check was interrupted */
 	} rows[] = {
-		{ "/sbin/mkfs.ext4 -q -F $d && sync $d", "now it holds ext4", false },
-		{ "/sbin/wipefs -qa $d && sync $d", "now it holds no known signature", false },
+		{ "/sbin/mkfs.ext4 -q -F $d && sync $d", "now it contains ext4", false },
+		{ "/sbin/wipefs -qa $d && sync $d", "now it contains no known signature", false },
 		{ "mkdir $r/theirs && mount $d $r/theirs", "is in use", false },
 		{ "mkdir $r/theirs && mount $d $r/theirs", "is in use", true },
 	};

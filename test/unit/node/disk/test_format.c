@@ -6,11 +6,13 @@
 #include "test/lib/suite.h"
 
 #include <fcntl.h>
+#include <linux/loop.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +24,7 @@
 #include "node/work/job.h"
 #include "node/work/disk_record.h"
 #include "node/mount/blank_places.h"
+#include "node/mount/fsprobe.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 #include "test/lib/wait.h"
@@ -71,7 +74,7 @@ static void stage_refused(const char *fs_type, const char *text)
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
 }
 
-/* A tool of this name that runs `body` first and the real one then. */
+/* A tool of this name that first runs `body` and then the real tool. */
 static void wrap_tool(const char *name, const char *body)
 {
 	static char dir[256];
@@ -84,7 +87,7 @@ static void wrap_tool(const char *name, const char *body)
 	spawn_set_path(dir);
 }
 
-/* A stage whose mkfs writes what an interrupted one leaves, and is killed. */
+/* A stage whose mkfs writes what an interrupted mkfs would leave, and is killed. */
 static void interrupted(const char *fs_type, const char *leaves)
 {
 	struct err err = ERR_INIT;
@@ -127,7 +130,7 @@ START_TEST(without_a_record_it_is_refused_with_the_way_out)
 	interrupted(kinds[_i].fs_type, kinds[_i].leaves);
 	ck_assert_int_eq(unlink(record), 0); /* another node */
 	stage_refused(kinds[_i].fs_type, "If this volume has never held data");
-	/* What the text advises. */
+	/* The command that the text advises. */
 	run_tool("blkdiscard -z %s", disk->loop);
 	stage_ok(kinds[_i].fs_type);
 	end();
@@ -143,7 +146,7 @@ START_TEST(the_driver_may_die_at_any_time_of_it)
 	SKIP_UNLESS_LOOP();
 	begin();
 	/*
-	 * The whole process is killed while mkfs runs; mkfs lives on, or dies with its container.
+	 * The whole process is killed while mkfs runs; mkfs survives, or dies with its container.
 	 */
 	body = xasprintf("echo $$ > %s/mkfs; kill -9 $PPID; sleep 0.2; kill -9 $$", w.nvme.root);
 	wrap_tool("mkfs.ext4", body);
@@ -179,7 +182,10 @@ START_TEST(the_record_is_there_before_the_first_byte_is_written)
 }
 END_TEST
 
-/* An old record must not get a disk formatted that has got data, and lost its signature, since. */
+/*
+ * A disk that has got data, and lost its signature, since an old record was written must not be
+ * formatted by that record.
+ */
 START_TEST(a_record_of_another_attachment_proves_nothing)
 {
 	static const struct {
@@ -211,8 +217,8 @@ START_TEST(a_record_of_another_attachment_proves_nothing)
 END_TEST
 
 /*
- * After a reboot the disk has another number and the boot another id; that it is still the same
- * attachment says that nobody else had the volume.
+ * After a reboot the disk has another number and the boot another id. An unchanged attachment
+ * proves that no other node had the volume.
  */
 START_TEST(a_reboot_during_mkfs_is_no_end_while_the_attachment_is_the_same)
 {
@@ -293,7 +299,7 @@ START_TEST(a_complete_filesystem_beats_the_record)
 	stage_ok("ext4");
 	run_tool("echo data > %s/file && umount %s && cp %s %s", w.staging, w.staging, copy,
 	         record);
-	/* The crash came between mkfs and the removal of the record. */
+	/* The crash happened between mkfs and the removal of the record. */
 	stage_ok("ext4");
 	run_tool("grep -q data %s/file", w.staging);
 	end();
@@ -310,7 +316,8 @@ START_TEST(a_record_does_not_lift_the_volumes_own_rules)
 	interrupted("ext4", EXT4_HALF_WAY);
 	r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_READER_ONLY);
 	ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
-	ck_assert_msg(strstr(err.msg, "only read is never formatted") != NULL, "%s", err.msg);
+	ck_assert_msg(strstr(err.msg, "read-only volume is never formatted") != NULL, "%s",
+	              err.msg);
 	err_clear(&err);
 	r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
 	r.params.format_policy = FORMAT_NEVER;
@@ -349,7 +356,7 @@ static void stage_raw_for_another(void)
 	stage_by(&r);
 }
 
-/* As a driver without this rule has done it. */
+/* As a driver without this rule did. */
 static void bind_by_hand(void)
 {
 	run_tool("touch %s && mount --bind %s %s", w.block_file, disk->node, w.block_file);
@@ -380,7 +387,7 @@ static void mount_other_filesystem(void)
 static void see_other_filesystem(void)
 {
 	run_tool("mkfs.xfs -q %s", disk->loop);
-	stage_refused("ext4", "holds xfs");
+	stage_refused("ext4", "contains xfs");
 }
 
 static void see_other_holder(void)
@@ -434,11 +441,11 @@ START_TEST(a_folder_that_cannot_be_written_keeps_no_disk_without_a_record)
 }
 END_TEST
 
-/* ---- between the last look and mkfs ---- */
+/* ---- between the last check and mkfs ---- */
 
 static const char *hook; /* run once, when the record is synced */
 
-/* The driver's, in the place of the C library's. */
+/* Replaces the C library's function for the driver. */
 int fsync(int fd)
 {
 	char link[64], path[512];
@@ -454,17 +461,107 @@ int fsync(int fd)
 	return (int)syscall(SYS_fsync, fd);
 }
 
+static void free_loop_at_last_close(bool free)
+{
+	struct loop_info64 info;
+
+	ck_assert_int_eq(ioctl(disk->fd, LOOP_GET_STATUS64, &info), 0);
+	info.lo_flags = free ? info.lo_flags | LO_FLAGS_AUTOCLEAR
+	                     : info.lo_flags & ~(uint32_t)LO_FLAGS_AUTOCLEAR;
+	ck_assert_int_eq(ioctl(disk->fd, LOOP_SET_STATUS64, &info), 0);
+}
+
+/*
+ * Linux 6.15 and later. An open device keeps the size of its cached blocks, so all descriptors are
+ * closed and the device is opened again.
+ */
+static bool set_sectors(unsigned long bytes)
+{
+	if (ioctl(disk->fd, LOOP_SET_BLOCK_SIZE, bytes) < 0)
+		return false;
+	free_loop_at_last_close(false);
+	close(disk->fd);
+	disk->fd = open(disk->loop, O_RDWR | O_CLOEXEC);
+	ck_assert_int_ge(disk->fd, 0);
+	free_loop_at_last_close(true);
+	return true;
+}
+
+START_TEST(a_disk_of_large_sectors_is_not_formatted)
+{
+	static const char *const types[] = { "ext4", "xfs", "btrfs", NULL };
+	struct stage_request r;
+	struct err err = ERR_INIT;
+	struct fsprobe now;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	if (!set_sectors(16384)) {
+		end();
+		SKIP_IF(true, "needs loop devices with sectors of 16 KiB (Linux 6.15)");
+	}
+	r = stage_request(&w, disk, types[_i], MODE_SINGLE_NODE_WRITER);
+	r.params.format_policy = FORMAT_UNFORMATTED;
+	if (types[_i]) {
+		ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
+		ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, "16384 bytes"),
+		              "%s: %s", err_code_name(err.code), err.msg);
+		err_clear(&err);
+		ck_assert_int_eq(fsprobe_fd(disk->fd, "disk", &now, &err), 0);
+		ck_assert_int_eq(now.kind, FSPROBE_NOTHING);
+		ck_assert(!path_exists(record));
+	} else { /* raw block has no filesystem */
+		ck_assert_msg(node_stage(&w.node, &r, soon(), &err) == 0, "%s", err.msg);
+	}
+	end();
+}
+END_TEST
+
+/* It was created on a device with smaller sectors. */
+START_TEST(a_filesystem_on_larger_sectors_than_its_blocks_is_explained)
+{
+	static const char *const types[] = { "ext4", "xfs", "btrfs" };
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	run_tool("mkfs.%s -q %s", types[_i], disk->loop);
+	if (!set_sectors(16384)) {
+		end();
+		SKIP_IF(true, "needs loop devices with sectors of 16 KiB (Linux 6.15)");
+	}
+	stage_refused(types[_i], "have 16384 bytes, larger than the blocks");
+	end();
+}
+END_TEST
+
+START_TEST(a_filesystem_larger_than_its_disk_is_refused_with_both_sizes)
+{
+	static const char *const types[] = { "ext4", "xfs", "btrfs" };
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	nvme_world_resize(disk, 640 * MIB);
+	run_tool("mkfs.%s -q %s", types[_i], disk->loop);
+	nvme_world_resize(disk, 400 * MIB);
+	stage_refused(types[_i], "larger than its device (400.0 MiB");
+	ck_assert_int_eq(stage(types[_i], &err), -1);
+	ck_assert_msg(!strstr(err.msg, "newer kernel"), "%s", err.msg);
+	end();
+}
+END_TEST
+
 START_TEST(what_is_written_while_the_record_is_synced_is_seen)
 {
 	static const struct {
 		const char *fs_type, *write, *text;
 	} rows[] = {
-		{ "ext4", "/sbin/mkfs.ext4 -q $d && sync $d", "now it holds ext4" },
-		/* The last MiB is one of the places that are looked at. */
+		{ "ext4", "/sbin/mkfs.ext4 -q $d && sync $d", "now it contains ext4" },
+		/* The last MiB is one of the places that are read. */
 		{ "ext4", "echo data | dd of=$d bs=1M seek=319 conv=notrunc,fsync 2>/dev/null",
 		  "is not blank" },
 		{ "xfs", "printf 'LUKS\\272\\276\\0\\1' | dd of=$d conv=notrunc,fsync 2>/dev/null",
-		  "now it holds crypto_LUKS" },
+		  "now it contains crypto_LUKS" },
 	};
 
 	SKIP_UNLESS_LOOP();
@@ -487,7 +584,7 @@ START_TEST(only_so_many_are_formatted_at_once)
 
 	SKIP_UNLESS_LOOP();
 	begin();
-	/* Each notes how many there are while it runs. */
+	/* Each run records the number of concurrent runs. */
 	body = xasprintf(
 		"mkdir -p %s/now; touch %s/now/$$; sleep 0.3; ls %s/now | wc -l >> %s/counts; "
 		"/sbin/mkfs.ext4 \"$@\"; rc=$?; rm %s/now/$$; exit $rc",
@@ -538,7 +635,7 @@ START_TEST(what_is_written_during_the_wait_for_a_turn_is_seen)
 		  "echo data | dd of=$d bs=1 seek=1000000 conv=notrunc 2>/dev/null && sync $d",
 		  "is not blank" },
 		{ "a filesystem", "mkfs.xfs -q $d && sync $d",
-		  "another process has written to it since it was looked at, and now it holds xfs" },
+		  "another process has written to it since its first probe, and now it contains xfs" },
 	};
 	struct job_order o = { .run = wait_for_go, .free = keep, .what = "mkfs" };
 	struct waiting_stage s = { .rc = 0 };
@@ -555,7 +652,7 @@ START_TEST(what_is_written_during_the_wait_for_a_turn_is_seen)
 		ck_assert_int_eq(job_run(w.node.jobs, &o, deadline_in_ms(1), &err), -1);
 	}
 	ck_assert_int_eq(pthread_create(&s.thread, NULL, stage_in_thread, &s), 0);
-	/* It has decided, and waits. */
+	/* The stage has decided, and waits. */
 	wait_until_idle(&s.number);
 	run_tool("d=%s; %s", disk->loop, rows[_i].write);
 	run_tool("touch %s", go_file);
@@ -570,7 +667,7 @@ END_TEST
 
 /* ---- longer than its call ---- */
 
-/* An mkfs.ext4 that counts its runs and goes on with `then` when <root>/go is there. */
+/* An mkfs.ext4 that counts its runs and continues with `then` when <root>/go exists. */
 static void slow_mkfs(const char *then)
 {
 	char *body AUTO(free) =
@@ -585,7 +682,7 @@ static void go(void)
 	run_tool("touch %s/go", w.nvme.root);
 }
 
-/* A call whose time is over while mkfs runs: on a busy machine that begins in a later one. */
+/* A call whose deadline passes while mkfs runs. On a busy machine only a later call starts mkfs. */
 static void stage_until_mkfs_runs(struct err *err)
 {
 	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
@@ -612,7 +709,7 @@ START_TEST(mkfs_outlives_its_call_and_the_retry_joins_it)
 		struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
 
 		ck_assert_msg(err.code == ERR_DEADLINE && strstr(err.msg, "mkfs.ext4 of ") &&
-		                      strstr(err.msg, " s and goes on; the next call joins it"),
+		                      strstr(err.msg, " s and continues; the next call joins it"),
 		              "%s", err.msg);
 		ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
 		err_clear(&err);
@@ -681,7 +778,7 @@ START_TEST(the_end_of_the_driver_waits_for_mkfs)
 	begin();
 	slow_mkfs("true");
 	stage_until_mkfs_runs(&err);
-	node_wait_jobs(&w.node, deadline_in_ms(100)); /* not longer than it may */
+	node_wait_jobs(&w.node, deadline_in_ms(100)); /* no longer than its deadline */
 	ck_assert(path_exists(record));
 	run_tool("(sleep 1; touch %s/go) &", w.nvme.root);
 	node_wait_jobs(&w.node, soon());
@@ -714,7 +811,10 @@ START_TEST(the_end_of_the_driver_does_not_end_mkfs)
 }
 END_TEST
 
-SUITE_TIMEOUT("format", 60, LOOP(an_interrupted_mkfs_is_finished_on_the_same_node, 2),
+SUITE_TIMEOUT("format", 60, LOOP(a_disk_of_large_sectors_is_not_formatted, 4),
+              LOOP(a_filesystem_on_larger_sectors_than_its_blocks_is_explained, 3),
+              LOOP(a_filesystem_larger_than_its_disk_is_refused_with_both_sizes, 3),
+              LOOP(an_interrupted_mkfs_is_finished_on_the_same_node, 2),
               LOOP(without_a_record_it_is_refused_with_the_way_out, 2),
               the_driver_may_die_at_any_time_of_it,
               the_record_is_there_before_the_first_byte_is_written,

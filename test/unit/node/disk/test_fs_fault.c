@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What keeps a filesystem from being read or written, on real filesystems: it is the kernel's way
- * to answer that decides.
+ * Faults that keep a filesystem from being read or written, on real filesystems, because the
+ * kernel's behaviour decides.
  */
 #include "test/lib/suite.h"
 
@@ -52,7 +52,9 @@ static enum fs_fault ask_once(const struct mount_table *t, enum guard_ask how)
 	return (enum fs_fault)rc;
 }
 
-/* On a loaded machine a read may take longer than a frozen filesystem's write is waited for. */
+/*
+ * On a loaded machine a read may take longer than the time limit for a frozen filesystem's write.
+ */
 static enum fs_fault ask(const struct mount_table *t, enum guard_ask how)
 {
 	enum fs_fault fault;
@@ -68,8 +70,8 @@ static void expect(int row, enum fs_fault got, enum fs_fault want, const char *h
 }
 
 /*
- * By what mountinfo shows, and by the answer alone, as on kernels that show nothing: for them the
- * words of the superblock's options are left out.
+ * With the words of mountinfo, and without them, as on kernels that show none: then the words of
+ * the superblock's options are removed.
  */
 START_TEST(a_fault_is_found_whatever_mountinfo_shows)
 {
@@ -84,12 +86,14 @@ START_TEST(a_fault_is_found_whatever_mountinfo_shows)
 	r = stage_request(&w, disk, rows[_i].fs_type, MODE_SINGLE_NODE_WRITER);
 	node_world_stage(&w, &r);
 	fs_state_set(rows[_i].state, rows[_i].fs_type, disk->loop, w.staging);
-	if (rows[_i].state == FS_STATE_FROZEN)
-		w.node.o.tuning.guard_ms = 200;
 	ck_assert_int_eq(mount_table_read("/proc", &t, &err), 0);
 	expect(_i, ask(&t, GUARD_READ), rows[_i].read, "read");
+	/* Only the frozen filesystem must not be waited for. */
+	if (rows[_i].state == FS_STATE_FROZEN)
+		w.node.o.tuning.guard_ms = 1000;
 	expect(_i, ask(&t, GUARD_WRITE), rows[_i].write, "write");
 	expect(_i, ask(&t, GUARD_COMMIT), rows[_i].commit, "commit");
+	w.node.o.tuning.guard_ms = w.tuning.guard_ms;
 	expect(_i, ask(&t, GUARD_READ), rows[_i].read, "read again");
 	for (size_t i = 0; by_answer && i < t.n; i++)
 		if (strcmp(t.v[i].target, w.staging) == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A stage that finds the volume staged: the same call again is OK, one with other mount flags is
- * ALREADY_EXISTS. On real filesystems, since it is the kernel's way to show a flag that decides.
+ * ALREADY_EXISTS. On real filesystems, because the kernel's format of a flag decides.
  */
 #include "test/lib/suite.h"
 
@@ -25,7 +25,7 @@ static struct nvme_disk *disk;
 
 static const struct {
 	const char *fs_type, *flags;
-	bool tells; /* with and without the flag can be told apart */
+	bool tells; /* mounts with and without the flag can be distinguished */
 } rows[] = {
 	{ "ext4", "nosuid", true },
 	{ "ext4", "nodev", true },
@@ -193,7 +193,7 @@ static void check_row(size_t i)
 	const enum access_mode mode = MODE_SINGLE_NODE_WRITER;
 	struct err err = ERR_INIT;
 
-	if (stage(type, flags, mode, &err)) { /* on this kernel it is no flag */
+	if (stage(type, flags, mode, &err)) { /* this kernel does not have the flag */
 		ck_assert_msg(err.sys == EINVAL || err.code == ERR_INVALID, "%s %s: %s", type,
 		              flags, err.msg);
 		return;
@@ -240,7 +240,7 @@ START_TEST(a_reader_stages_again_what_another_driver_has_replayed)
 	stage_ok(type, NULL, MODE_MULTI_NODE_READER_ONLY);
 	stage_differs(type, "noexec", MODE_MULTI_NODE_READER_ONLY);
 	unstage(type);
-	/* Mounted by somebody without the flags that this driver adds. */
+	/* Mounted manually, without the flags that this driver adds. */
 	run_tool("mount -t %s -o ro %s %s", type, disk->node, w.staging);
 	stage_ok(type, NULL, MODE_MULTI_NODE_READER_ONLY);
 	unstage(type);
@@ -248,7 +248,7 @@ START_TEST(a_reader_stages_again_what_another_driver_has_replayed)
 }
 END_TEST
 
-/* The kernel shows only what differs from the superblock: then nothing can be told. */
+/* The kernel shows only flags that differ from the superblock, so nothing can be compared. */
 START_TEST(flags_in_the_superblock_are_no_difference)
 {
 	SKIP_UNLESS_LOOP();
@@ -267,8 +267,8 @@ START_TEST(flags_in_the_superblock_are_no_difference)
 END_TEST
 
 /*
- * Whatever cannot be opened: the volume is staged, and a code that is final would let kubelet
- * forget that.
+ * Whichever file cannot be opened, the volume stays staged; a final code would make kubelet forget
+ * that.
  */
 START_TEST(without_descriptors_a_staged_volume_is_asked_for_again)
 {
@@ -352,7 +352,7 @@ START_TEST(a_filesystem_that_has_stopped_is_mounted_again_unless_it_is_used_else
 	id = mount_id();
 	ck_assert_int_eq(stage(type, NULL, MODE_SINGLE_NODE_WRITER, &err), -1);
 	ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, w.target) &&
-	                      strstr(err.msg, "its filesystem has stopped ("),
+	                      strstr(err.msg, "its filesystem shut down ("),
 	              "%s: %s", err_code_name(err.code), err.msg);
 	ck_assert_int_eq(mount_id(), id);
 	err_clear(&err);
@@ -380,7 +380,7 @@ START_TEST(a_filesystem_that_is_frozen_is_not_staged_before_it_is_thawed)
 	disk = nvme_world_add(&w.nvme, 1, "", 320 * MIB);
 	stage_ok(frozen[_i], NULL, MODE_SINGLE_NODE_WRITER);
 	fs_state_set(FS_STATE_FROZEN, frozen[_i], disk->loop, w.staging);
-	w.node.o.tuning.guard_ms = 200;
+	w.node.o.tuning.guard_ms = 1000;
 	id = mount_id();
 	ck_assert_int_eq(stage(frozen[_i], NULL, MODE_SINGLE_NODE_WRITER, &err), -1);
 	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "frozen"), "%s: %s",
@@ -395,7 +395,7 @@ START_TEST(a_filesystem_that_is_frozen_is_not_staged_before_it_is_thawed)
 }
 END_TEST
 
-/* As an unmount by hand leaves it: the superblock lives on, and mount(2) shows the same one. */
+/* As after a manual unmount: the superblock still exists, and mount(2) returns the same one. */
 START_TEST(a_freeze_that_has_outlived_the_last_mount_ends_with_the_next_stage)
 {
 	static const char *const frozen[] = { "ext4", "xfs", "btrfs" };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writers to a disk that is to be staged. Those of one that is unstaged: test_unstage.c. */
+/*
+ * Writers to a disk that is about to be staged. Those of a disk that is being unstaged:
+ * test_unstage.c.
+ */
 #include "test/lib/suite.h"
 
 #include <fcntl.h>
@@ -113,7 +116,7 @@ START_TEST(a_disk_whose_partition_is_below_a_loop_device_in_use_is_not_staged)
 }
 END_TEST
 
-/* No walk over all processes: it would cost each stage more than the rest of it. */
+/* No scan of all processes: it would cost each stage more than the rest of the stage. */
 START_TEST(processes_are_only_looked_at_for_a_disk_with_partitions)
 {
 	struct stage_request r;

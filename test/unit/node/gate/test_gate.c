@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gate's table, cell by cell, and the two tables of docs/gate.md that are made of it. */
+/* The gate's table, cell by cell, and the two tables of docs/operate/gate.md that are generated from it. */
 #include <string.h>
 
 #include "common/cleanup.h"
@@ -82,7 +82,7 @@ START_TEST(each_state_and_event_has_its_cell)
 }
 END_TEST
 
-/* What must hold in every cell, whatever it says. */
+/* Rules for every cell. */
 START_TEST(no_permission_without_a_stream)
 {
 	for (size_t i = 0; i < ARRAY_LEN(cells); i++) {
@@ -125,7 +125,7 @@ START_TEST(a_request_is_judged_by_node_and_generation)
 }
 END_TEST
 
-/* ---- what a state means ---- */
+/* ---- the meaning of a state ---- */
 
 static const struct {
 	const char *what, *closed, *held, *test;
@@ -168,14 +168,14 @@ START_TEST(the_document_has_these_tables)
 		str_addf(&table, "| %s | %s | %s | %s |\n", gate_state_name(cells[i].state),
 		         events[cells[i].event], gate_state_name(s->next), s->text);
 	}
-	doc_table_check("docs/gate.md", "cells", table.ptr);
+	doc_table_check("test/reports/gate.md", "cells", table.ptr);
 	str_clear(&table);
 	table = (struct str)STR_INIT(100000);
 	str_add(&table, "| what | closed | a stream is held | test |\n| --- | --- | --- | --- |\n");
 	for (size_t i = 0; i < ARRAY_LEN(meanings); i++)
 		str_addf(&table, "| %s | %s | %s | %s |\n", meanings[i].what, meanings[i].closed,
 		         meanings[i].held, meanings[i].test);
-	doc_table_check("docs/gate.md", "calls", table.ptr);
+	doc_table_check("docs/operate/gate.md", "calls", table.ptr);
 }
 END_TEST
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A gatekeeper whose streams write down what they are told. Several threads, so it also is for
- * ThreadSanitizer. (The table of states: test_gate.c. Real streams: test/e2e/gate.sh.)
+ * A gatekeeper with streams that record their messages. Uses several threads, so ThreadSanitizer
+ * runs it as well. (The table of states: test_gate.c. Real streams: test/e2e/gate.sh.)
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,7 +17,7 @@
 
 struct fake_stream {
 	_Atomic int told[GATE_STATES]; /* how often */
-	_Atomic int ended;             /* with this code; 0: not */
+	_Atomic int ended;             /* with this code; 0: not ended */
 	_Atomic int64_t generation;    /* of the last status */
 	_Atomic unsigned devices;
 	char text[ERR_MSG_MAX];
@@ -152,7 +152,7 @@ START_TEST(closed_until_a_stream_and_again_after_it)
 	ck_assert(!gatekeeper_permits(keeper) && !gatekeeper_enter(keeper, &pass, NULL));
 	ck_assert(gatekeeper_check(keeper, &err) && err.code == ERR_UNAVAILABLE);
 	ck_assert_msg(strstr(err.msg, "/run/gate.sock") &&
-	                      strstr(err.msg, "since the driver's start"),
+	                      strstr(err.msg, "since the driver started"),
 	              "%s", err.msg);
 	refused("n2", 5, ERR_INVALID, "n2");
 	ck_assert(!host.registered && host.prepared == 0);
@@ -182,7 +182,7 @@ START_TEST(a_newer_stream_takes_over_and_an_older_one_does_not)
 	enable(&new, 6);
 	ck_assert(old.told[GATE_STOPPED] == 1 && old.ended == ERR_ABORTED && old.generation == 5);
 	ck_assert(gatekeeper_permits(keeper));
-	gatekeeper_left(keeper, &old); /* nothing happens */
+	gatekeeper_left(keeper, &old); /* no effect */
 	ck_assert(gatekeeper_permits(keeper));
 	SOON(new.told[GATE_OPEN] == 1);
 	ck_assert(host.registered && !new.ended);

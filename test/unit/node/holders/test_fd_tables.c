@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of descriptors of real processes, which share them or not. */
+/* Descriptor tables of real processes, some of which share them. */
 #include "test/lib/suite.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who holds a volume: real processes that hold it in each possible way, and a recorded /proc for
- * what cannot be made here.
+ * The holders of a volume: real processes that hold it in each possible way, and a recorded /proc
+ * for states that cannot be created here.
  */
 #include "test/lib/suite.h"
 
@@ -63,7 +63,7 @@ static int open_in(const char *name, int flags)
 	return open(path, flags);
 }
 
-/* ---- the ways to hold; in a child ---- */
+/* ---- the ways to hold a volume; in a child ---- */
 
 static int a_file(void)
 {
@@ -77,7 +77,7 @@ static int to_work_there(void)
 	return chdir(path);
 }
 
-/* Whose path is longer than the kernel can say: anybody can make one. */
+/* The path is longer than the kernel can return. Any process can create one. */
 static int a_deep_file(void)
 {
 	static const char name[] = "a-directory-with-a-name-that-is-as-long-as-it-can-be-without-"
@@ -132,7 +132,7 @@ static int nothing(void)
 	return 0;
 }
 
-/* A child that holds, and tells when it does. */
+/* A child that holds the volume, and reports when it does. */
 static pid_t hold(int (*how)(void))
 {
 	int ready[2];
@@ -304,8 +304,8 @@ START_TEST(three_are_named_and_the_others_counted)
 	ck_assert_uint_eq(h.first.n, 3);
 	holders_describe(&h, &q, "/dev/x", &text);
 	ck_assert_msg(str_has_prefix(text.ptr, "pid ") &&
-	                      str_has_suffix(text.ptr, " and 2 more; end them, or wait until they "
-	                                               "have ended"),
+	                      str_has_suffix(text.ptr, " and 2 more; end them, "
+	                                               "or wait for them to end"),
 	              "%s", text.ptr);
 	for (size_t i = 0; i < ARRAY_LEN(pids); i++)
 		let_go(pids[i]);
@@ -325,20 +325,19 @@ START_TEST(this_process_is_never_named_as_a_holder)
 	holders_find(&q, soon(), &h);
 	ck_assert(h.ourselves && h.n == 0 && h.first.n == 0);
 	holders_describe(&h, &q, "/dev/x", &text);
-	ck_assert_str_eq(text.ptr,
-	                 "only this driver has it open, to measure it or to see whether it is "
-	                 "healthy; that ends by itself, unless its device hangs");
+	ck_assert_str_eq(text.ptr, "only this driver has it open, for statistics or a health "
+	                           "check; this ends without intervention unless its device hangs");
 	end();
 }
 END_TEST
 
 /* ---- tables of descriptors ---- */
 
-#define TABLE 3000 /* descriptors: more than are read of a table in the first round */
+#define TABLE 3000 /* number of descriptors: more than the first round reads of a table */
 #define CROWD 30
 #define THREAD (CLONE_VM | CLONE_THREAD | CLONE_SIGHAND | CLONE_FILES | CLONE_FS)
 
-/* What the processes of a PID namespace of their own share with the test. */
+/* Shared between the test and the processes of their own PID namespace. */
 struct crowd {
 	atomic_uint ready; /* tasks that have opened their files */
 	unsigned n, tables, files;
@@ -361,7 +360,7 @@ static int write_by_own_table(void *arg)
 	return unshare(CLONE_FILES) || the_device_to_write() < 0 ? 1 : wait_for_a_signal(arg);
 }
 
-/* A task that shares with this one what the flags say. */
+/* A task that shares with this one the resources in the flags. */
 static void start_task(int (*work)(void *), int flags)
 {
 	const size_t size = 262144;
@@ -440,7 +439,7 @@ static const struct {
 	{ "a small table behind a large one", large_and_small_that_write, 2, 2, 2, "pid 3 (" },
 };
 
-/* Process 1 of a PID namespace: nobody else is seen in its /proc. */
+/* Process 1 of a PID namespace: its /proc shows no process outside. */
 static void look_alone(size_t row)
 {
 	struct holders h = { .n = 0 };
@@ -473,7 +472,10 @@ static void look_alone(size_t row)
 	_exit(0);
 }
 
-/* Here work is counted, not time: a walk over each process's table would be CROWD times as long. */
+/*
+ * Counts work, not time: scanning each process's table would multiply the work by the number of
+ * processes.
+ */
 START_TEST(a_table_is_read_once_and_small_ones_first)
 {
 	int status = 1;
@@ -520,23 +522,20 @@ START_TEST(nobody_found_says_where_to_look)
 		const char *text;
 	} rows[] = {
 		{ "in a container", "pid:[4026532999]", 1000,
-		  "none of the 1 processes that this container sees holds it; on the host: fuser "
-		  "-vm "
-		  "/dev/nvme0n1, and grep -l ' 259:3 ' /proc/*/mountinfo (with hostPID: true in "
-		  "the "
-		  "DaemonSet the driver would name it)" },
+		  "none of the 1 processes visible in this container holds it, so another process "
+		  "does, or the kernel (a loop device, swap); on the host: fuser -vm /dev/nvme0n1, "
+		  "losetup -a, swapon, and grep -l ' 259:3 ' /proc/*/mountinfo (with hostPID: true "
+		  "in the DaemonSet the driver would name the process)" },
 		{ "where nothing is known of it", NULL, 1000,
-		  "none of the 1 processes that this container sees holds it; on the host: fuser "
-		  "-vm "
-		  "/dev/nvme0n1, and grep -l ' 259:3 ' /proc/*/mountinfo (with hostPID: true in "
-		  "the "
-		  "DaemonSet the driver would name it)" },
+		  "none of the 1 processes visible in this container holds it, so another process "
+		  "does, or the kernel (a loop device, swap); on the host: fuser -vm /dev/nvme0n1, "
+		  "losetup -a, swapon, and grep -l ' 259:3 ' /proc/*/mountinfo (with hostPID: true "
+		  "in the DaemonSet the driver would name the process)" },
 		{ "on the host", "pid:[4026531836]", 1000,
-		  "no process holds it, so the kernel does: RAID, LVM, swap, a loop device or an "
-		  "NFS "
-		  "export (lsblk /dev/nvme0n1, swapon, losetup -a)" },
+		  "no process holds it, so a kernel component does: RAID, LVM, swap, overlay, a loop "
+		  "device or an NFS export (lsblk /dev/nvme0n1, swapon, losetup -a)" },
 		{ "no time", "pid:[4026531836]", 0,
-		  "no time was left to see who holds it (fuser -vm /dev/nvme0n1)" },
+		  "no time was left to search for its holders (fuser -vm /dev/nvme0n1)" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -559,9 +558,7 @@ START_TEST(nobody_found_says_where_to_look)
 }
 END_TEST
 
-/*
- * A process ends between two looks at it: it holds nothing any more, or its name cannot be read.
- */
+/* A process ends between two reads: then it holds nothing, or its name cannot be read. */
 START_TEST(a_process_that_ends_meanwhile_is_no_error)
 {
 	struct holders h AUTO(holders_clear) = { 0 };
@@ -576,9 +573,9 @@ START_TEST(a_process_that_ends_meanwhile_is_no_error)
 	file = tree_path(&t, "/file");
 	ck_assert_int_eq(stat(file, &st), 0);
 	tree_link(&t, "/proc/8/fd/3", "/nonexistent/file"); /* closed */
-	tree_link(&t, "/proc/9/fd/3", file);                /* no comm any more */
-	tree_write(&t, "/proc/10/mountinfo", "");           /* no ns any more */
-	tree_link(&t, "/proc/11/ns/mnt", "mnt:[5]");        /* no mountinfo any more */
+	tree_link(&t, "/proc/9/fd/3", file);                /* its comm is gone */
+	tree_write(&t, "/proc/10/mountinfo", "");           /* its ns is gone */
+	tree_link(&t, "/proc/11/ns/mnt", "mnt:[5]");        /* its mountinfo is gone */
 	tree_write(&t, "/proc/12/mountinfo", "garbage\n\n1 2\n1 2 8:x / /a\n1 2 999999:1 / /b\n");
 	tree_link(&t, "/proc/12/ns/mnt", "mnt:[6]");
 	q = (struct holders_query) {
@@ -586,7 +583,7 @@ START_TEST(a_process_that_ends_meanwhile_is_no_error)
 	};
 	holders_find(&q, soon(), &h);
 	ck_assert_uint_eq(h.n, 1);
-	ck_assert_msg(str_has_prefix(h.first.v[0], "pid 9 (ended meanwhile) has "), "%s",
+	ck_assert_msg(str_has_prefix(h.first.v[0], "pid 9 (ended during the scan) has "), "%s",
 	              h.first.v[0]);
 	ck_assert_uint_eq(h.processes, 6);
 	tree_clear(&t);

@@ -60,7 +60,7 @@ START_TEST(a_loop_is_known_by_the_number_of_what_it_is_over)
 	run_tool("umount %s && mount --bind %s %s", node, disk->node, node);
 	loop_over_attach(&loop, &w, node);
 	look(0, 1, loop.name);
-	/* As kubelet's leftovers: the file is gone. */
+	/* Like kubelet's leftovers: the file is removed. */
 	run_tool("umount --lazy %s && rm %s", node, node);
 	look(0, 1, loop.name);
 	claim = open(loop.node, O_RDONLY | O_EXCL | O_CLOEXEC);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many volumes a node takes: counted, remembered, guessed; what is kept and what is logged. */
+/*
+ * The number of volumes of a node: counted, remembered, guessed; the stored number and the log
+ * lines.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,7 +83,7 @@ static void end(void)
 	tree_clear(&tree);
 }
 
-/* A static PF with VFs, as the kernel shows them when they have been made. */
+/* A static PF with VFs, as the kernel shows them after their creation. */
 static void add_vfs(unsigned n)
 {
 	tree_write(&tree, PF "/vendor", "0x15b3\n");
@@ -147,11 +150,11 @@ START_TEST(volumes_of_both_kinds_share_the_slots_and_what_others_plug_in_takes_o
 	dpu_switch_plug(tree.sysfs, 0, "0x15b3\n", "0x010802\n", NULL);
 	virtio_function_add(tree.sysfs, "0000:23:00.0", "0x1af4\n", "a");
 	virtio_function_add(tree.sysfs, "0000:24:00.0", "0x15b3\n", "b");
-	/* The host's own, in no slot of the DPU: neither counted nor in the way. */
+	/* The host's own function, in no slot of the DPU: not counted, and not an error. */
 	virtio_function_add(tree.sysfs, "0000:00:05.0", "0x1af4\n", "own");
 	answers(8, MAX_VOLUMES_COUNTED);
 	well_but(NULL, NULL);
-	/* While this process runs, a virtual machine gets one, and a network card comes. */
+	/* While this process runs, a virtual machine gets one, and a network card is plugged in. */
 	tree_link(&tree, "/sys/bus/pci/devices/0000:23:00.0/driver", "../../drivers/vfio-pci");
 	answers(7, MAX_VOLUMES_COUNTED);
 	dpu_switch_plug(tree.sysfs, 3, "0x1af4\n", "0x020000\n", NULL);
@@ -167,7 +170,7 @@ END_TEST
 
 static _Atomic bool may_finish;
 
-/* What the start does beside the first calls: VFs appear one by one. */
+/* Work of the start that runs beside the first calls: VFs appear one by one. */
 static void finish_vfs(void *arg)
 {
 	(void)arg;
@@ -202,14 +205,14 @@ static void wait_until_nothing_hangs(void)
 	ck_assert_uint_eq(sysfs_hung(0, NULL), 0);
 }
 
-/* The number that was told before, and it is kept. */
+/* Returns the last reported number, and keeps it. */
 static void tells_the_last_known(int64_t n, const char *at)
 {
 	struct max_volumes m;
 	struct err err = ERR_INIT;
 	char *kept AUTO(free) = NULL;
 
-	/* On a loaded machine the thread that counts may get there after the answer. */
+	/* On a loaded machine the counting thread may get there only after the answer. */
 	WAIT_UNTIL(!max_volumes_answer(&node, wait_limit(), &m, &err) && strstr(m.where, at));
 	ck_assert_int_eq(m.n, n);
 	ck_assert(m.source == MAX_VOLUMES_LAST_KNOWN && m.uncounted);
@@ -228,11 +231,11 @@ START_TEST(while_sysfs_does_not_answer_the_last_count_holds)
 	wait_ms = 20;
 	restart();
 	tree_fifo(&tree, path);
-	/* The second one starts no second thread. */
+	/* The second call starts no second thread. */
 	for (int i = 0; i < 2; i++)
 		tells_the_last_known(4, path);
 	ck_assert_uint_eq(sysfs_hung(0, NULL), 1);
-	logged(1, "W", "it cannot be counted now");
+	logged(1, "W", "the functions cannot be counted now");
 	tree_answer(&tree, path, "0x0\n");
 	wait_until_nothing_hangs();
 	wait_ms = WAIT_LIMIT_MS;
@@ -260,7 +263,7 @@ START_TEST(while_the_preparing_hangs_the_last_count_holds)
 	restart();
 	tree_write(&tree, PF "/sriov_totalvfs", "4\n");
 	tree_fifo(&tree, PF "/sriov_numvfs");
-	/* It is begun by the start, or by the question itself. */
+	/* Started by the start of the driver, or by this call itself. */
 	if (_i)
 		ck_assert_int_eq(node_prepare_beside(&node, true, 0, &err), NODE_PREPARES);
 	for (int i = 0; i < 2; i++)
@@ -298,7 +301,7 @@ START_TEST(ports_that_nothing_can_be_plugged_into_are_told)
 	well_but("PortsWithoutBus", NULL);
 	tree_write(&tree, "/sys/bus/pci/devices/0000:22:00.0/class", "0x020000\n");
 	tree_write(&tree, "/sys/bus/pci/devices/0000:23:00.0/class", "0x020000\n");
-	/* Nothing is left for volumes: both counts are shown. */
+	/* No function is left for volumes: both counts are shown. */
 	ck_assert_int_eq(node_storage_health(&node, &h, &err), 0);
 	ck_assert_str_eq(h.v[0].reason, "NoFunctions");
 	ck_assert_msg(strstr(h.v[0].message, "bus/pci/devices: none; 2 hot-plug slots") &&
@@ -321,7 +324,7 @@ START_TEST(while_the_dpu_is_away_the_last_count_holds)
 	answers(5, MAX_VOLUMES_LAST_KNOWN);
 	logged(1, "W", "last count on this node");
 	well_but("NoFunctions", "VolumeLimitLastKnown");
-	/* Back, with another number, which holds from then on. */
+	/* The switch is back, with another number, which applies after that. */
 	dpu_switch_add(tree.sysfs, "0x15b3\n", 2);
 	answers(2, MAX_VOLUMES_COUNTED);
 	dpu_switch_remove(tree.sysfs, 2);
@@ -335,9 +338,9 @@ START_TEST(a_node_that_has_never_seen_a_dpu_guesses_and_says_so)
 {
 	begin();
 	answers(30, MAX_VOLUMES_GUESSED);
-	logged(1, "W", "a guess");
+	logged(1, "W", "estimate");
 	well_but("NoFunctions", "VolumeLimitGuessed");
-	/* A guess is not kept. */
+	/* A guess is not stored. */
 	ck_assert(!path_exists(plugin_dir));
 	end();
 }
@@ -407,7 +410,7 @@ START_TEST(a_file_that_cannot_be_written_costs_a_warning)
 	tree_write(&tree, "/plugin", "a file, not a directory");
 	answers(2, MAX_VOLUMES_COUNTED);
 	ck_assert_uint_eq(lines.n, 2);
-	ck_assert_msg(strstr(lines.v[0], "is not kept"), "%s", lines.v[0]);
+	ck_assert_msg(strstr(lines.v[0], "is not saved"), "%s", lines.v[0]);
 	end();
 }
 END_TEST

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which mounts the end of the driver waits for: those that kubelet is about to take down. */
+/* The mounts that the end of the driver waits for: those that kubelet is about to unmount. */
 #include "node/host/pre_stop.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -42,7 +45,7 @@ static void data(const char *dir, const char *pv, const char *driver)
 	tree_write(&tree, path, text);
 }
 
-/* Mounts, paths below the tree, up to NULL. */
+/* Mounts: paths below the tree, terminated by NULL. */
 static void mounts(const char *const *paths)
 {
 	struct str text AUTO(str_clear) = STR_INIT(10000);
@@ -88,7 +91,7 @@ static const struct {
 	const char *what;
 	const char *mounts[6];
 	const char *cgroups[3];
-	const char *waits_for; /* paths with a blank between them */
+	const char *waits_for; /* paths, separated by a blank */
 } rows[] = {
 	{ "nothing is mounted", { NULL }, { NULL }, "" },
 	{ "a pod lives", { STAGED("77"), TARGET(POD_A, "pv-1") }, { LIVES_A }, "" },
@@ -148,6 +151,31 @@ START_TEST(what_ended_pods_have_left_is_waited_for_and_nothing_else)
 }
 END_TEST
 
+/* Then kubelet's files have timestamps in the future. */
+START_TEST(a_clock_that_was_set_back_ends_no_wait)
+{
+	static const char *const files[] = { CSI DRIVER "/77/vol_data.json",
+		                             CSI "volumeDevices/pv-2/data/vol_data.json",
+		                             "/kubelet/pods/" POD_A
+		                             "/volumes/kubernetes.io~csi/pv-1/vol_data.json" };
+	char *is AUTO(free) = NULL;
+
+	begin();
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		char *path AUTO(free) = xasprintf("%s%s", tree.root, files[i]);
+		const struct timespec later = { .tv_sec = time(NULL) + 86400 };
+
+		ck_assert_int_eq(
+			utimensat(AT_FDCWD, path, (const struct timespec[]) { later, later }, 0),
+			0);
+	}
+	mounts((const char *const[]) { STAGED("77"), BLOCK_STAGED, TARGET(POD_A, "pv-1"), NULL });
+	is = going();
+	ck_assert_str_eq(is, STAGED("77") " " BLOCK_STAGED " " TARGET(POD_A, "pv-1") " ");
+	end();
+}
+END_TEST
+
 /* Without hostPID every pod would seem to have ended. */
 START_TEST(who_sees_no_pods_waits_for_nothing)
 {
@@ -194,4 +222,5 @@ START_TEST(it_waits_until_all_is_taken_down_or_the_time_is_over)
 END_TEST
 
 SUITE("pre_stop", LOOP(what_ended_pods_have_left_is_waited_for_and_nothing_else, ARRAY_LEN(rows)),
-      who_sees_no_pods_waits_for_nothing, it_waits_until_all_is_taken_down_or_the_time_is_over);
+      a_clock_that_was_set_back_ends_no_wait, who_sees_no_pods_waits_for_nothing,
+      it_waits_until_all_is_taken_down_or_the_time_is_over);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is done to a host before its first volume: modprobe is a script here, sysfs a folder. */
+/* The preparation of a host for its first volume: modprobe is a script here, sysfs a folder. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static void make_file(const char *name, const char *text, mode_t mode)
 	free(path);
 }
 
-/* A sysfs with one SNAP PF and a modprobe that writes down what it was asked for. */
+/* A sysfs with one SNAP PF, and a modprobe that records its arguments. */
 static void set_up(void)
 {
 	static char tools[100], sysfs[100];

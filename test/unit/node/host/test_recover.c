@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is tidied up at the start, and what is not, on a recorded host. */
+/* Leftovers that the start removes, and others that it keeps, on a recorded host. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -95,7 +95,7 @@ static void recover(struct str *did, struct strs *unfinished)
 	node_clear(&n);
 }
 
-/* ---- beside the calls ---- */
+/* ---- concurrently with calls ---- */
 
 static struct strs lines;
 static struct node host;
@@ -130,7 +130,7 @@ static void recover_host(int64_t hang_ms)
 	log_redirect(NULL, NULL);
 }
 
-/* Nothing hangs any more. */
+/* No access hangs any more. */
 static void end_host(void)
 {
 	while (!node_wait_host(&host, deadline_in_ms(0)))
@@ -171,7 +171,7 @@ START_TEST(only_our_own_override_of_a_function_for_volumes_is_cleared)
 		recover_host(0);
 		now = content("sys/bus/pci/devices/" VF "/driver_override");
 		ck_assert_msg(str_eq(now, rows[i].after), "%s: %s", rows[i].what, now);
-		ck_assert_uint_eq(said("tidied up", "driver_override of " VF), !*rows[i].after);
+		ck_assert_uint_eq(said("cleaned up", "driver_override of " VF), !*rows[i].after);
 		ck_assert_uint_eq(lines.n, !*rows[i].after);
 		end_host();
 		tear_down();
@@ -189,13 +189,13 @@ static char *put_fifo(const char *pci, const char *attr)
 	return path;
 }
 
-/* A file from now on, and the end of what a thread waits for. */
+/* Turns the FIFO into a file, and ends the wait of a thread. */
 static void answer(const char *path, const char *text)
 {
 	struct err err = ERR_INIT;
 	int fd;
 
-	/* It is named before it opens the FIFO. */
+	/* The access is listed before it opens the FIFO. */
 	WAIT_UNTIL((fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)) >= 0);
 	ck_assert_msg(!file_replace(path, text, strlen(text), 0644, &err), "%s", err.msg);
 	ck_assert_int_gt(write(fd, text, strlen(text)), 0);
@@ -235,7 +235,7 @@ START_TEST(a_function_that_hangs_is_named_and_the_others_are_tidied_up)
 }
 END_TEST
 
-/* Root ports, disks of the host, a virtual machine's devices: reading takes the device's lock. */
+/* Root ports, disks of the host, a virtual machine's devices: a read takes the device's lock. */
 START_TEST(nothing_that_may_hang_is_read_of_a_function_that_is_not_ours)
 {
 	static const char *const attrs[] = { "driver_override", "sriov_numvfs", "config", "vpd",
@@ -264,12 +264,12 @@ struct record {
 	bool stays;
 };
 
-/* What the start says of these records in a folder of the driver. */
+/* The result of a start with these records in a folder of the driver. */
 static void recover_records(const char *folder, const struct record *rows, size_t n,
                             struct str *did, struct strs *unfinished)
 {
 	set_up();
-	recover(did, unfinished); /* there is no folder yet */
+	recover(did, unfinished); /* the folder does not exist yet */
 	for (size_t i = 0; i < n; i++) {
 		char *name AUTO(free) = xasprintf("plugin/%s/%s", folder, rows[i].name);
 
@@ -350,7 +350,7 @@ START_TEST(no_record_is_removed_while_the_boot_is_not_known)
 }
 END_TEST
 
-/* What precedes serving must not know that there are devices. */
+/* The steps before serving must not access devices. */
 START_TEST(before_serving_no_attribute_is_read)
 {
 	struct strs unfinished AUTO(strs_clear) = STRS_INIT;
@@ -367,7 +367,41 @@ START_TEST(before_serving_no_attribute_is_read)
 }
 END_TEST
 
-SUITE("recover", only_our_own_override_of_a_function_for_volumes_is_cleared,
+/* `plugin` is unchanged; "" is for a result of 0. */
+static void check_folder(const char *what, const char *want)
+{
+	struct strs unfinished AUTO(strs_clear) = STRS_INIT;
+	struct str did AUTO(str_clear) = STR_INIT(500);
+	struct err err = ERR_INIT;
+	struct node n;
+
+	start(&n, 1000);
+	ck_assert_msg(node_recover_records(&n, &did, &unfinished, &err) == (*want ? -1 : 0),
+	              "%s: %s", what, err.msg);
+	ck_assert_msg(strstr(err.msg, want) && (!*want || strstr(err.msg, "(--plugin-dir)")),
+	              "%s: %s", what, err.msg);
+	node_clear(&n);
+}
+
+START_TEST(a_state_directory_that_cannot_be_used_is_named_with_its_purpose)
+{
+	set_up();
+	ck_assert_int_eq(rmdir(plugin), 0);
+	check_folder("none yet", "");
+	put("plugin/spare/x", "");
+	check_folder("a directory", "");
+	snprintf(plugin, sizeof(plugin), "%s/file", root);
+	put("file", "");
+	check_folder("a file", "Not a directory; running formats");
+	snprintf(plugin, sizeof(plugin), "%s/loop", root);
+	ck_assert_int_eq(symlink("loop", plugin), 0);
+	check_folder("a link to itself", "symbolic links");
+	tear_down();
+}
+END_TEST
+
+SUITE("recover", a_state_directory_that_cannot_be_used_is_named_with_its_purpose,
+      only_our_own_override_of_a_function_for_volumes_is_cleared,
       a_function_that_hangs_is_named_and_the_others_are_tidied_up,
       nothing_that_may_hang_is_read_of_a_function_that_is_not_ours,
       before_serving_no_attribute_is_read,

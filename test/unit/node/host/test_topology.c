@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a node says of its topology, through the door, as its DPU comes and goes. */
+/* A node's topology in its RPC replies, as its DPU appears and disappears. */
 #include "node/host/topology.h"
 #include "node/service.h"
 
@@ -57,7 +57,7 @@ static void restart(const char *key, int64_t max_volumes)
 	start(key, max_volumes);
 }
 
-/* As it is in NodeGetInfo's answer. */
+/* From the reply of NodeGetInfo. */
 static bool says_so(void)
 {
 	static const char path[] = "/csi.v1.Node/NodeGetInfo";
@@ -103,7 +103,7 @@ END_TEST
 
 START_TEST(a_node_with_functions_says_so_also_when_its_dpu_is_away_later)
 {
-	/* Also where the number is set, so that it is not counted for that. */
+	/* With a fixed number of volumes, functions are counted only for the topology. */
 	for (int64_t set = 0; set <= 7; set += 7) {
 		begin(KEY, set);
 		add_slots();
@@ -117,7 +117,7 @@ START_TEST(a_node_with_functions_says_so_also_when_its_dpu_is_away_later)
 }
 END_TEST
 
-/* kubelet gives the Node its label at a registration alone. */
+/* kubelet labels the Node only at a registration. */
 START_TEST(functions_that_come_later_are_told_by_another_registration)
 {
 	begin(KEY, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the blank check looks, on sparse files of many sizes. */
+/* The places that the blank check reads, on sparse files of many sizes. */
 #include "test/lib/suite.h"
 
 #include <errno.h>
@@ -86,7 +86,7 @@ START_TEST(data_is_met_where_it_begins)
 END_TEST
 
 /*
- * Several readers, one answer: that of the first place in the header's order, whichever reader is
+ * Several readers, one result: that of the first place in the header's order, whichever reader is
  * first.
  */
 START_TEST(the_first_place_answers_every_time)
@@ -110,7 +110,7 @@ START_TEST(the_first_place_answers_every_time)
 }
 END_TEST
 
-/* The volume's id decides where else it is looked: of two volumes one meets the data. */
+/* The volume's id selects the random places: with one of two ids, the check meets the data. */
 START_TEST(data_at_a_random_place_of_the_volume_is_met)
 {
 	static struct blank_places places;

@@ -63,7 +63,7 @@ START_TEST(a_volume_always_has_the_same_places_and_another_one_others)
 }
 END_TEST
 
-/* ---- what can hide ---- */
+/* ---- the size of data that can hide ---- */
 
 static int by_place(const void *a, const void *b)
 {
@@ -73,8 +73,8 @@ static int by_place(const void *a, const void *b)
 }
 
 /*
- * The part of the positions of an extent, from 0 to size - extent, at which it touches none of the
- * first n places.
+ * The fraction of the positions of an extent, from 0 to size - extent, at which it touches none of
+ * the first n places.
  */
 static double missed(const struct blank_places *p, size_t n, uint64_t size, uint64_t extent)
 {
@@ -93,7 +93,7 @@ static double missed(const struct blank_places *p, size_t n, uint64_t size, uint
 	return positions / (double)(size - extent + 1);
 }
 
-#define VOLUMES 50 /* whose mean is the document's number */
+#define VOLUMES 50 /* the mean over them is the document's number */
 
 static double missed_with_random(uint64_t size, uint64_t extent)
 {
@@ -152,11 +152,14 @@ START_TEST(the_document_says_what_can_hide)
 		}
 		str_add(&table, "\n");
 	}
-	doc_table_check("docs/formatting.md", "hide", table.ptr);
+	doc_table_check("docs/reference/formatting.md", "hide", table.ptr);
 }
 END_TEST
 
-/* With parts of p bytes and nothing but the random places: (1 - e) + e^3/6, (2 - e)^3/6, 0. */
+/*
+ * The probability with only the random places, in parts of p bytes: (1 - e) + e^3/6, (2 - e)^3/6,
+ * 0.
+ */
 START_TEST(what_can_hide_is_what_the_formula_says)
 {
 	static const double parts[] = { 0.1, 0.5, 0.9, 1, 1.5, 2, 5 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a superblock asks for a check, and what follows from e2fsck's exit status. */
+/* When a superblock requests a check, and the meaning of e2fsck's exit status. */
 #include "test/lib/suite.h"
 
 #include <fcntl.h>
@@ -101,6 +101,10 @@ START_TEST(each_answer_of_e2fsck_has_its_meaning)
 		  ERR_PRECONDITION, "(exit status 4): Inode 12 is bad.; by hand" },
 		{ "exit 2", ERR_PRECONDITION, "exit status 2" },
 		{ "exit 8", ERR_PRECONDITION, "exit status 8" },
+		{ "echo /proc/self/fd/3 has unsupported feature\\(s\\): FEATURE_R17; echo e2fsck: Get a "
+		  "newer version of e2fsck!; exit 12",
+		  ERR_PRECONDITION,
+		  "e2fsck of /dev/x: it has unsupported feature(s): FEATURE_R17, which" },
 		{ "kill -9 $$", ERR_INTERNAL, "e2fsck of /dev/x: e2fsck: killed by signal 9" },
 	};
 

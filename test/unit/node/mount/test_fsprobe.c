@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is found on images made by the real tools. */
+/* The findings on images created by the real tools. */
 #include "test/lib/suite.h"
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "test/lib/nvme_world.h"
 #include "test/lib/skip.h"
 
-/* A sparse image of 320 MiB after `script` ($f is its name), open; the file itself is gone. */
+/* A sparse image of 320 MiB after `script` ($f is its name), open; the file itself is removed. */
 static int image(const char *script)
 {
 	char name[] = "/var/tmp/fsprobe-XXXXXX";
@@ -33,7 +33,7 @@ START_TEST(each_kind_is_told_apart)
 	static const struct {
 		const char *what, *script;
 		enum fsprobe_kind kind;
-		const char *type, *found; /* found: contained in it */
+		const char *type, *found; /* found: a substring of it */
 	} rows[] = {
 		{ "nothing", "true", FSPROBE_NOTHING, "", "no known signature" },
 		{ "ext4", "mkfs.ext4 -q $f", FSPROBE_FILESYSTEM, "ext4",
@@ -144,7 +144,7 @@ START_TEST(a_device_that_answers_with_errors_is_not_empty)
 	private_mounts();
 	nvme_world_init(&w);
 	d = nvme_world_add(&w, 1, "", 64 << 20);
-	ck_assert_int_eq(truncate(d->image, 0), 0); /* every read is EIO now */
+	ck_assert_int_eq(truncate(d->image, 0), 0); /* now every read fails with EIO */
 	ck_assert_int_eq(fsprobe_fd(d->fd, d->node, &p, &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
 	nvme_world_clear(&w);

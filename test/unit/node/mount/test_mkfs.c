@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Argument lists, seen by tools that only record them; the real tools on images; growth. */
+/* Argument lists, recorded by fake tools; the real tools on images; growth. */
 #include "test/lib/suite.h"
 
 #include <fcntl.h>
@@ -22,11 +22,13 @@
 
 static char tools[64];
 
-/* Tools that append their command line to <tools>/log and end with the status in <tools>/status. */
+/*
+ * Tools that append their command line to <tools>/log and exit with the status in <tools>/status.
+ */
 static void fake_tools(void)
 {
-	static const char *const names[] = { "mkfs.ext4", "mkfs.ext3",  "mkfs.xfs", "mkfs.btrfs",
-		                             "resize2fs", "xfs_growfs", "btrfs" };
+	static const char *const names[] = { "mkfs.ext4",  "mkfs.ext3", "mkfs.xfs",
+		                             "mkfs.btrfs", "resize2fs", "btrfs" };
 
 	snprintf(tools, sizeof(tools), "/tmp/mkfs-test-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(tools));
@@ -144,6 +146,11 @@ START_TEST(the_telling_line_is_quoted_wherever_it_stands)
 		  "mkfs.ext4: no space" },
 		{ "ERROR: no space\\nSee http://x", "ERROR: no space" },
 		{ "mkfs.ext4: no space\\n/dev/x: is mounted", "mkfs.ext4: no space" },
+		{ "block size 1024 is too small\\nUsage: mkfs.xfs\\n/* blocksize */ [-b size=num]",
+		  "block size 1024 is too small" },
+		{ "mkfs.ext4: invalid option\\nusage: mkfs.ext4 [-c]: all",
+		  "mkfs.ext4: invalid option" },
+		{ "Usage: mkfs.xfs", "Usage: mkfs.xfs" },
 		{ "", "" },
 	};
 	struct mkfs_params none = { 0 };
@@ -170,7 +177,6 @@ START_TEST(growth_is_asked_of_the_right_tool)
 	} rows[] = {
 		{ "ext4", "resize2fs /dev/x" },
 		{ "ext3", "resize2fs /dev/x" },
-		{ "xfs", "xfs_growfs -d /mnt" },
 		{ "btrfs", "btrfs filesystem resize max /mnt" },
 	};
 	struct err err = ERR_INIT;
@@ -194,7 +200,7 @@ START_TEST(what_cannot_become_this_filesystem_is_refused_before)
 		const char *what, *fs_type;
 		uint64_t size;
 		struct mkfs_params params;
-		const char *error; /* NULL: fine */
+		const char *error; /* NULL: accepted */
 	} rows[] = {
 		{ "ext4", "ext4", 16 * MIB, { 0 }, NULL },
 		{ "xfs", "xfs", 300 * MIB, { 0 }, NULL },
@@ -226,12 +232,21 @@ START_TEST(what_cannot_become_this_filesystem_is_refused_before)
 		  "btrfs",
 		  1000 * MIB,
 		  { .block_size = 4096 },
-		  "btrfs takes none of the mkfs keys" },
+		  "btrfs does not support mkfs keys" },
+		{ "ext3 of 16 TiB less a block", "ext3", (16ULL << 40) - 4096, { 0 }, NULL },
+		{ "ext3 of 16 TiB",
+		  "ext3",
+		  16ULL << 40,
+		  { 0 },
+		  "ext3 has at most 16.0 TiB (17592186040320 bytes) with blocks of this size, the "
+		  "volume has 16.0 TiB (17592186044416 bytes); next: use ext4 "
+		  "(csi.storage.k8s.io/fstype of the StorageClass)" },
+		{ "ext4 of 32 TiB", "ext4", 32ULL << 40, { 0 }, NULL },
 		{ "vfat",
 		  "vfat",
 		  1000 * MIB,
 		  { 0 },
-		  "filesystem vfat is not one that this driver makes" },
+		  "filesystem vfat is not one that this driver creates" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -245,14 +260,14 @@ START_TEST(what_cannot_become_this_filesystem_is_refused_before)
 }
 END_TEST
 
-/* The smallest size that mkfs_check() lets pass must satisfy the tool. */
+/* The smallest size that mkfs_check() accepts must be sufficient for the tool. */
 START_TEST(the_real_tools_make_what_is_asked)
 {
 	static const struct {
 		const char *what, *fs_type;
 		uint64_t size;
 		struct mkfs_params params;
-		uint64_t block_size; /* by its superblock */
+		uint64_t block_size; /* from its superblock */
 	} rows[] = {
 		{ "ext4", "ext4", 1 * MIB, { 0 }, 1024 },
 		{ "ext4 whose blocks are larger", "ext4", 512 * MIB, { 0 }, 4096 },
@@ -277,13 +292,13 @@ START_TEST(the_real_tools_make_what_is_asked)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		/* It has no name any more; the tool gets it all the same. */
+		/* The file has no name any more; the tool can use it anyway. */
 		int fd AUTO(fd) = image_of(rows[i].size);
 		struct err err = ERR_INIT;
 		struct fsprobe p;
 
 		if (str_eq(rows[i].fs_type, "btrfs") && geteuid() != 0)
-			continue; /* it wants to look at loop devices */
+			continue; /* it needs access to loop devices */
 		ck_assert_msg(mkfs_run(rows[i].fs_type, &rows[i].params, fd, "img", &err) == 0,
 		              "%s: %s", rows[i].what, err.msg);
 		ck_assert_int_eq(fsprobe_fd(fd, "img", &p, &err), 0);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is left out for which kernel, by tools that only say their version, and by the real ones. */
+/*
+ * The features that are left out for a kernel, with tools that only print their version, and with
+ * the real ones.
+ */
 #include "test/lib/suite.h"
 
 #include <stdio.h>
@@ -14,7 +17,7 @@
 
 static char dir[] = "/tmp/mkfs-features-XXXXXX";
 
-/* mkfs.x in <dir> that says this for -V, and marks that it was asked. */
+/* A mkfs.x in <dir> that prints this for -V, and records that it was run. */
 static void begin(const char *tool, const char *says)
 {
 	ck_assert_ptr_nonnull(mkdtemp(dir));
@@ -76,7 +79,7 @@ START_TEST(a_tool_that_cannot_be_asked_is_no_reason_to_guess)
 
 	begin("mkfs.xfs", "usage");
 	ck_assert_int_eq(mkfs_features_off("xfs", "mkfs.xfs", "4.18.0", &words, &err), -1);
-	ck_assert_str_eq(err.msg, "mkfs.xfs -V does not say its version: usage");
+	ck_assert_str_eq(err.msg, "mkfs.xfs -V does not print its version: usage");
 	end();
 	err_clear(&err);
 	ck_assert_int_eq(mkfs_features_off("xfs", "mkfs.absent", "4.18.0", &words, &err), -1);
@@ -84,7 +87,7 @@ START_TEST(a_tool_that_cannot_be_asked_is_no_reason_to_guess)
 }
 END_TEST
 
-/* The installed tools take the words of an old kernel, and leave the features out. */
+/* The installed tools accept the words for an old kernel, and leave the features out. */
 START_TEST(the_real_tools_understand)
 {
 	static const struct {

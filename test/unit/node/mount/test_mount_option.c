@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel is asked which mount option it refuses. */
+/* The kernel reports which mount option it refuses. */
 #include "test/lib/suite.h"
 
 #include <string.h>

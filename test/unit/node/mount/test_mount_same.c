@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flags asked for against what mountinfo shows: recorded lines of several kernels. What this
- * kernel shows is tested where volumes are staged: node/disk/test_staged_disk.c.
+ * Requested flags compared with mountinfo: recorded lines of several kernels. The lines of the
+ * running kernel are tested where volumes are staged: node/disk/test_staged_disk.c.
  */
 #include "test/lib/suite.h"
 
@@ -21,7 +21,7 @@
 
 static const struct {
 	const char *what, *flags, *fs_type, *options, *fs_options;
-	const char *differs; /* NULL: it does not */
+	const char *differs; /* NULL: no difference */
 } rows[] = {
 	{ "nothing asked", "", "ext4", POINT, "rw", NULL },
 	{ "defaults", "defaults", "ext4", POINT, "rw", NULL },

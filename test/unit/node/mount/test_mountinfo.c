@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The mount table from recorded files, and the names that paths have in it. */
+/* The mount table from recorded files, and the names of paths in it. */
 #include "test/lib/suite.h"
 
 #include <errno.h>
@@ -101,8 +101,8 @@ START_TEST(words_are_as_they_were_before_the_kernel_escaped_them)
 END_TEST
 
 /*
- * What path resolution meets: from the root downwards, at each directory the mount that lies there,
- * and from then on only what is mounted within that one.
+ * Path resolution goes from the root downwards. At each directory it enters the mount there, and
+ * after that only mounts within that one.
  */
 START_TEST(a_mount_under_a_later_one_is_not_seen)
 {
@@ -137,7 +137,7 @@ START_TEST(a_mount_under_a_later_one_is_not_seen)
 		  0, 32, 30 },
 		{ "over the root, which nobody sees",
 		  TOP LINE("30", "21", "/k/pods/1") LINE("31", "21", "/"), 30, 30, 0 },
-		{ "a root that is no mount", LINE("30", "1", "/k") LINE("31", "30", "/k/pods/1"),
+		{ "a root that is not a mount", LINE("30", "1", "/k") LINE("31", "30", "/k/pods/1"),
 		  31, 31, 0 },
 		{ "a root that is its own parent",
 		  "21 21 254:1 / / rw - ext4 /dev/vda1 rw\n" LINE("30", "21", "/k/pods/1"), 30, 30,
@@ -164,7 +164,7 @@ START_TEST(a_mount_under_a_later_one_is_not_seen)
 }
 END_TEST
 
-/* With a walk through all mounts for each of them this would take minutes. */
+/* With a scan of all mounts for each of them this would take minutes. */
 START_TEST(each_of_many_thousand_mounts_is_found)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
@@ -293,7 +293,7 @@ START_TEST(a_missing_table_is_an_error)
 }
 END_TEST
 
-/* The volume may be there: a code that is final would let kubelet forget it. */
+/* The volume may be mounted: a final code would make kubelet forget it. */
 START_TEST(a_table_that_cannot_be_read_now_is_asked_for_again)
 {
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
@@ -369,7 +369,8 @@ START_TEST(the_kernel_shows_a_filesystem_that_has_stopped_by_a_word)
 		{ "rw,relatime", "ro,errors=remount-ro", true, false },
 		{ "rw", "rw,errors=remount-ro,emergency_ro", true, false },
 		{ "rw", "rw,emergency_ro,errors=remount-ro", true, false },
-		{ "ro", "rw,emergency_ro", false, false }, /* a read-only mount stays what it is */
+		/* a read-only mount does not count as switched */
+		{ "ro", "rw,emergency_ro", false, false },
 		{ "rw", "rw,shutdown", false, true },
 		{ "rw", "rw,shutdown,errors=continue", false, true },
 		{ "rw", "rw,context=shutdown_t", false, false },

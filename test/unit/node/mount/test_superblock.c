@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What superblocks of the real tools say, whole and with a wrong byte. */
+/* Superblocks of the real tools, intact and with a wrong byte. */
 #include "test/lib/suite.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ START_TEST(a_superblock_is_sound_until_a_byte_of_it_is_wrong)
 		const char *what, *type, *script;
 		uint64_t size, files_from;
 		off_t byte;    /* of the label */
-		bool detected; /* that this byte is wrong */
+		bool detected; /* the wrong byte is detected */
 	} rows[] = {
 		{ "ext4", "ext4", "mkfs.ext4 -q -O metadata_csum,64bit -b4096 $f", 320 * MIB,
 		  (1 + 1 + 39) * 4096, 1024 + 0x80, true },

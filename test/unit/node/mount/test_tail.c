@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signatures where files lie, one row for each place behind its first blocks that libblkid looks
- * at: what it finds there is a file's content in a filesystem that reaches so far, and a second
- * thing on the device behind the end of a filesystem.
+ * Signatures in the area of files, one row for each place after the first blocks of the device that
+ * libblkid probes. If a filesystem extends to that place, the signature is a file's content; if it
+ * is behind the end of the filesystem, it is a second thing on the device.
  */
 #include "test/lib/suite.h"
 
@@ -17,7 +17,8 @@
 #include "test/lib/node_world.h"
 
 #define SIZE (320 * MIB)
-#define SHORTER (4 * MIB) /* than the device: a filesystem that leaves room behind it */
+/* a filesystem this much smaller than the device leaves space behind it */
+#define SHORTER (4 * MIB)
 #define SECTOR 512ULL
 #define KIB 1024ULL
 
@@ -34,9 +35,9 @@ struct piece {
 
 static const struct row {
 	const char *name, *where;
-	uint64_t from_end, from_start; /* one of them */
+	uint64_t from_end, from_start; /* one of them is set */
 	struct piece pieces[4];
-	bool newer_differ; /* later versions of libblkid ask for more than this */
+	bool newer_differ; /* later versions of libblkid require more than this */
 } rows[] = {
 	{ "linux_raid_member", "md 0.90: 64 KiB from the end", .from_end = 64 * KIB,
 	  .pieces = { BYTES(0, "\xfc\x4e\x2b\xa9\0\0\0\0\x5a\0\0\0") } },
@@ -101,7 +102,7 @@ static const struct {
 	{ "btrfs", "mkfs.btrfs -q $f", "mkfs.btrfs -q -b 316M $f" },
 };
 
-/* A sparse image after `script` ($f is its name), open; the file itself is gone. */
+/* A sparse image after `script` ($f is its name), open; the file itself is removed. */
 static int image(const char *script)
 {
 	char name[] = "/var/tmp/fsprobe-XXXXXX";
@@ -128,7 +129,7 @@ static struct fsprobe probe(int fd)
 	return p;
 }
 
-/* What is found while the row's bytes are in their place. */
+/* The findings while the row's bytes are in place. */
 static struct fsprobe probe_with(int fd, const struct row *r)
 {
 	char was[ARRAY_LEN(r->pieces)][64];
@@ -185,7 +186,7 @@ END_TEST
 
 START_TEST(beside_a_superblock_that_is_not_sound_it_is_a_second_thing)
 {
-	/* A byte of the label: nothing but the checksum is wrong. */
+	/* A byte of the label: only the checksum is wrong. */
 	static const struct {
 		const char *script;
 		off_t byte;
@@ -208,7 +209,9 @@ END_TEST
 
 START_TEST(one_in_a_file_does_not_hide_one_behind_the_filesystem)
 {
-	/* md 0.90 is looked for first; the filesystem ends between its place and that of md 1.0. */
+	/*
+	 * libblkid probes md 0.90 first; the filesystem ends between its place and that of md 1.0.
+	 */
 	int fd AUTO(fd) = image("mkfs.ext4 -q -b4096 $f 327664k");
 	const struct row *inner = &rows[0], *outer = &rows[1];
 
@@ -222,7 +225,9 @@ START_TEST(one_in_a_file_does_not_hide_one_behind_the_filesystem)
 }
 END_TEST
 
-/* mdadm and bcache leave the first sector alone, and with it the superblock of an older xfs. */
+/*
+ * mdadm and bcache do not overwrite the first sector, and so leave the superblock of an older xfs.
+ */
 START_TEST(a_member_that_begins_behind_the_superblock_is_a_second_thing)
 {
 	static const struct row members[] = {
@@ -251,14 +256,14 @@ END_TEST
 
 START_TEST(a_filesystem_larger_than_its_device_holds_nothing)
 {
-	/* As after a shrunk device: where its files end is not known. */
+	/* As after the device was shrunk: the end of its files is unknown. */
 	int fd AUTO(fd) = image("truncate -s 400M $f; mkfs.ext4 -q $f; truncate -s 320M $f");
 
 	ck_assert_int_eq(probe_with(fd, &rows[5]).kind, FSPROBE_FOREIGN);
 }
 END_TEST
 
-/* The second copy of a GPT counts only with the protective MBR of the first sector. */
+/* The second copy of a GPT counts only with the protective MBR in the first sector. */
 START_TEST(a_second_gpt_alone_is_not_seen_and_its_first_sector_is_no_file)
 {
 	static const char table[] = "echo 'label: gpt\n,' >$f.l; truncate -s 320M $f.t; sfdisk -q "
@@ -296,7 +301,7 @@ START_TEST(the_document_has_this_table)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct fsprobe p = probe_with(fd, &rows[i]);
 
-		/* The bytes of the row are what libblkid looks for. */
+		/* libblkid recognises the bytes of the row. */
 		ck_assert_msg(rows[i].newer_differ || strstr(p.found, rows[i].name), "%s, %s: %s",
 		              rows[i].name, rows[i].where, p.found);
 		str_addf(&table, "| `%s` | %s | a file's content | %s |\n", rows[i].name,
@@ -304,7 +309,7 @@ START_TEST(the_document_has_this_table)
 	}
 	str_add(&table, "| gpt, second copy | last sector | not seen without the protective MBR | "
 	                "not seen without the protective MBR |\n");
-	doc_table_check("docs/signatures.md", "places", table.ptr);
+	doc_table_check("docs/reference/signatures.md", "places", table.ptr);
 }
 END_TEST
 

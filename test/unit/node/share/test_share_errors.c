@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every way in which NodeStageVolume of a virtio-fs volume fails: code, text, and what is left
- * behind afterwards. The same table stands in docs/error-paths.md; this program fails when the two
- * differ (UPDATE_DOCS=1 writes the file).
+ * Every way in which NodeStageVolume of a virtio-fs volume fails: code, text, and leftovers.
+ * test/reports/error-paths.md has the same table; this program fails if the two differ
+ * (UPDATE_DOCS=1 writes the file).
  */
 #include <signal.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ struct attempt {
 	const char *flag;
 };
 
-/* ---- what is wrong ---- */
+/* ---- the causes ---- */
 
 static void raw_block(struct attempt *a)
 {
@@ -175,7 +175,7 @@ static void hung_server(struct attempt *a)
 {
 	share_world_bind(&a->w, a->d);
 	share_signal(&a->d->daemon, SIGSTOP);
-	/* What stands for the first mount of a tag asks the server; the kernel's does not. */
+	/* The test's first mount of a tag sends a request to the server; the kernel's does not. */
 	run_tool("mkdir %s/copy && mount -i -n -c --bind %s/%s %s/copy", a->w.node.nvme.root,
 	         a->w.tags, a->d->tag, a->w.node.nvme.root);
 }
@@ -190,25 +190,25 @@ static const struct {
 	void (*spoil)(struct attempt *a);
 	enum err_code code;
 	const char *text;
-	bool hangs; /* nothing may be looked at */
+	bool hangs; /* nothing may be accessed */
 } rows[] = {
 	{ "raw block", raw_block, ERR_INVALID, "cannot be raw block", false },
 	{ "a mount flag of another filesystem", flag_of_ext4, ERR_INVALID, "commit=5", false },
 	{ "a tag that mount(8) takes for a disk's label", tag_of_a_disk, ERR_INVALID,
-	  "form of a disk's label", false },
+	  "form LABEL=...", false },
 	{ "a function of another class", network_card, ERR_PRECONDITION, "class 0x020000", false },
 	{ "another driver holds the function", other_driver, ERR_PRECONDITION, "vfio-pci", false },
 	{ "no function in the slot", no_function, ERR_DEADLINE, "time ran out", false },
 	{ "the function has another tag, unbound", other_tag, ERR_PRECONDITION,
-	  "the attachment says \"tag-z\"", false },
+	  "(expected \"tag-z\", from the attachment)", false },
 	{ "the function has another tag, bound", other_tag_bound, ERR_PRECONDITION,
-	  "the attachment says \"tag-z\"", false },
+	  "(expected \"tag-z\", from the attachment)", false },
 	{ "another function has the tag", tag_elsewhere, ERR_PRECONDITION, "is that of virtio2",
 	  false },
 	{ "another function has the tag; tags cannot be read", tag_elsewhere_unseen,
-	  ERR_PRECONDITION, "another device of this host has it", false },
+	  ERR_PRECONDITION, "another device of this host has the tag", false },
 	{ "tags cannot be read, and the driver holds two functions already", not_proven,
-	  ERR_PRECONDITION, "not certain that the virtio-fs tag", false },
+	  ERR_PRECONDITION, "not verify that the virtio-fs tag", false },
 	{ "a kernel without the modules", no_modules, ERR_UNAVAILABLE, "modprobe", false },
 	{ "a kernel without the filesystem", no_filesystem, ERR_PRECONDITION, "no filesystem",
 	  false },
@@ -218,7 +218,7 @@ static const struct {
 	  "already shows tmpfs", false },
 	{ "staged read-only before", staged_read_only, ERR_EXISTS, "read-only, not read-write",
 	  false },
-	{ "staged with other flags before", staged_with_flags, ERR_EXISTS, "noatime", false },
+	{ "staged with flags other before", staged_with_flags, ERR_EXISTS, "noatime", false },
 	{ "its share is staged for another volume", staged_for_another, ERR_PRECONDITION,
 	  "staged for another volume at", false },
 	{ "staged, and the tag leads to another share now", staged_from_another_server,
@@ -229,7 +229,7 @@ static const struct {
 	{ "its server is dead", dead_server, ERR_UNAVAILABLE, "tag-a", true },
 };
 
-/* ---- what is left ---- */
+/* ---- leftovers ---- */
 
 struct state {
 	size_t mounts, looks;
@@ -304,7 +304,7 @@ START_TEST(the_document_has_this_table)
 {
 	SKIP_UNLESS_ROOT("mounts");
 	SKIP_IF(getenv("CK_RUN_CASE") != NULL, "the other test writes its lines");
-	doc_lines_check("docs/error-paths.md", "NodeStageVolume of a share",
+	doc_lines_check("test/reports/error-paths.md", "NodeStageVolume of a share",
 	                "| what is wrong | code | text | what is left |\n"
 	                "| --- | --- | --- | --- |\n",
 	                ARRAY_LEN(rows));

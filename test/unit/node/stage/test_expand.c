@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growth by staging and by publish path, of filesystems and raw block, and what cannot grow. */
+/*
+ * Growth by staging and by publish path, of filesystems and raw block, and volumes that cannot
+ * grow.
+ */
 #include "test/lib/suite.h"
 
 #include <stdio.h>
@@ -93,7 +96,7 @@ START_TEST(a_filesystem_that_the_kernel_made_read_only_says_so)
 	SKIP_UNLESS_LOOP();
 	begin("xfs");
 	nvme_world_resize(disk, 640 * MIB);
-	/* As errors=remount-ro does it: the superblock, not the mount points. */
+	/* As errors=remount-ro does: the superblock is read-only, not the mount points. */
 	run_tool("mount -i -o remount,ro -t xfs %s %s && mount -i -o remount,bind,rw %s",
 	         disk->loop, w.staging, w.staging);
 	r.path = w.target;
@@ -156,12 +159,12 @@ START_TEST(what_does_not_fit_is_refused)
 		const char *text;
 	} rows[] = {
 		{ "more than the device", 640 * MIB, 0, NULL, NULL, ERR_RANGE,
-		  "640.0 MiB (671088640 bytes) asked for, but its device " },
+		  "640.0 MiB (671088640 bytes) requested, but its device " },
 		{ "both sizes are named", 640 * MIB, 0, NULL, NULL, ERR_RANGE,
 		  "has 320.0 MiB (335544320 bytes)" },
 		{ "less than the device", 1, 100 * MIB, NULL, NULL, ERR_RANGE,
-		  "at most 100.0 MiB (104857600 bytes) asked for" },
-		{ "the wrong type", 0, 0, &block, NULL, ERR_INVALID, "says block" },
+		  "at most 100.0 MiB (104857600 bytes) requested" },
+		{ "the wrong type", 0, 0, &block, NULL, ERR_INVALID, "is for block" },
 		{ "no volume there", 0, 0, NULL, "some/path", ERR_NOT_FOUND,
 		  "no volume is staged" },
 	};
@@ -215,7 +218,7 @@ START_TEST(a_frozen_filesystem_grows_once_it_is_thawed)
 	nvme_world_resize(disk, 640 * MIB);
 	r.path = w.target;
 	fs_state_set(FS_STATE_FROZEN, types[_i], disk->loop, w.staging);
-	w.node.o.tuning.guard_ms = 200;
+	w.node.o.tuning.guard_ms = 1000;
 	ck_assert_int_eq(node_expand(&w.node, &r, soon(), &bytes, &err), -1);
 	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "fsfreeze -u "), "%s: %s",
 	              err_code_name(err.code), err.msg);

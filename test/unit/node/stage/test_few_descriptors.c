@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every call of the node with fewer descriptors than it needs, one more at each attempt: each is
- * answered OK, or by a code that the caller takes for "try again". With enough of them the same
- * call succeeds, and no descriptor is lost.
+ * Every call of the node with fewer descriptors than it needs, one more at each attempt. Each call
+ * returns OK, or a code that makes the caller retry. With enough descriptors the same call
+ * succeeds, and no descriptor leaks.
  */
 #include "test/lib/suite.h"
 
@@ -23,7 +23,7 @@
 #include "test/lib/skip.h"
 
 #define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
-#define MOST 60 /* descriptors that a call may need: more is a leak */
+#define MOST 60 /* maximum of descriptors for a call: more is a leak */
 
 static struct node_world w;
 static struct nvme_disk *disk;
@@ -38,7 +38,7 @@ static struct publish_request to_publish(const char *fs_type)
 	return publish_request(&w, w.target, fs_type, MODE_SINGLE_NODE_WRITER);
 }
 
-/* ---- what comes before the call ---- */
+/* ---- the state before the call ---- */
 
 static void nothing(void)
 {
@@ -212,7 +212,7 @@ static int expand(struct err *err)
 	return node_expand(&w.node, &r, soon(), &bytes, err);
 }
 
-/* That it could not be asked is no fault of a volume. */
+/* A failed probe is not a fault of a volume. */
 static int sound(const struct health *h, struct err *err)
 {
 	return h->n ? err_set(err, ERR_DATA_LOSS, "%s: %s", h->v[0].reason, h->v[0].message) : 0;
@@ -244,7 +244,7 @@ static int unstage(struct err *err)
 	return node_unstage(&w.node, VOLUME_ID, w.staging, soon(), err);
 }
 
-/* ---- what takes back a call that has succeeded ---- */
+/* ---- the undo of a successful call ---- */
 
 static void unstage_ok(void)
 {
@@ -300,7 +300,8 @@ static const struct {
 	const char *what;
 	void (*before)(void);
 	int (*call)(struct err *err);
-	void (*undo)(void); /* back to what `before` has made; NULL: a new world for each attempt */
+	/* back to the state after `before`; NULL: a new world for each attempt */
+	void (*undo)(void);
 } rows[] = {
 	{ "stage a blank volume", nothing, stage_ext4, NULL },
 	{ "stage a blank volume as btrfs", nothing, stage_btrfs, NULL },
@@ -350,7 +351,7 @@ static unsigned open_descriptors(void)
 
 static struct rlimit was;
 
-/* The kernel's part of a bind, for which it needs no descriptors. */
+/* The kernel's part of a bind, which needs no descriptors. */
 static int write_as_kernel(void *arg, const char *path, const char *text)
 {
 	const struct sysfs_writer *kernel = arg;
@@ -411,7 +412,7 @@ static void undo(int row)
 	begin(row);
 }
 
-/* The row's call, once with so few descriptors, and once with all. Returns the first one's result. */
+/* The row's call, once with this many descriptors, and once with all. Returns the first result. */
 static int attempt(int row, unsigned more)
 {
 	struct err err = ERR_INIT, again = ERR_INIT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What users of other drivers suffered, as stories of several calls: the rows of the table in
+ * Known problems of other drivers, as stories of several calls: the rows of the table in
  * test/README.md that no test of a single file shows.
  */
 #include "test/lib/suite.h"
@@ -51,9 +51,9 @@ static const char *const types[] = { "ext4", "xfs", "btrfs", NULL };
 #define N_FILESYSTEMS (ARRAY_LEN(types) - 1)
 
 /*
- * A node is cut off, its volume is used on another node and comes back: the old mount must not be
- * taken for the volume's, or its old pages would be written over newer data. (The node asks no API:
- * only the disk tells.) Raw block has no pages of its own.
+ * A node is cut off, its volume is used on another node and returns. The old mount must not be
+ * treated as the volume's, or its old pages would be written over newer data. (The node uses no
+ * API: only the disk identifies itself.) Raw block has no pages of its own.
  */
 START_TEST(a_volume_that_was_away_is_only_used_through_its_new_disk)
 {
@@ -74,8 +74,8 @@ START_TEST(a_volume_that_was_away_is_only_used_through_its_new_disk)
 	ck_assert_uint_ne(disk->devno, before);
 
 	ck_assert_int_eq(node_publish(&w.node, &p, soon(), &err), -1);
-	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "has gone") != NULL, "%s",
-	              err.msg);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "no longer exists") != NULL,
+	              "%s", err.msg);
 	err_clear(&err);
 	stage_ok(&s);
 	node_world_publish(&w, &p);
@@ -88,7 +88,7 @@ START_TEST(a_volume_that_was_away_is_only_used_through_its_new_disk)
 }
 END_TEST
 
-/* xfs refuses a second filesystem of the same UUID on one host. */
+/* xfs refuses a second filesystem with the same UUID on one host. */
 START_TEST(an_xfs_and_its_copy_are_mounted_side_by_side)
 {
 	struct err err = ERR_INIT;
@@ -120,8 +120,8 @@ END_TEST
 
 /*
  * The kernel gives the number of a removed disk to the next one, and a device node that is still
- * bound somewhere then leads to that one. Here the next disk is another volume's, and is only read:
- * no call for the first volume may touch it or fail because of it.
+ * bound then leads to that one. Here the next disk is another volume's, and is only read: no call
+ * for the first volume may touch it or fail because of it.
  */
 START_TEST(a_bound_node_of_before_does_not_stand_for_the_disk_with_its_number_now)
 {
@@ -145,11 +145,11 @@ START_TEST(a_bound_node_of_before_does_not_stand_for_the_disk_with_its_number_no
 	ck_assert_int_ge(user, 0);
 	ck_assert_int_eq(ioctl(user, BLKROSET, &on), 0);
 
-	/* Also when the orchestrator did not say which disk it should be. */
+	/* The same without a publish context that identifies the disk. */
 	p.want = NULL;
 	ck_assert_int_eq(node_publish(&w.node, &p, soon(), &err), -1);
-	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "has gone") != NULL, "%s",
-	              err.msg);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "no longer exists") != NULL,
+	              "%s", err.msg);
 	number = xasprintf("device %u:%u", major(disk->devno), minor(disk->devno));
 	ck_assert_msg(strstr(err.msg, number) != NULL, "%s", err.msg);
 	err_clear(&err);
@@ -167,8 +167,8 @@ START_TEST(a_bound_node_of_before_does_not_stand_for_the_disk_with_its_number_no
 END_TEST
 
 /*
- * The kernel gives names of removed disks to the next ones as well, so two removed nodes may be
- * bound that had one name. Neither volume may wait for the other one to be unstaged.
+ * The kernel also reuses names of removed disks, so two removed nodes with one name may be bound.
+ * Neither volume may wait for the unstage of the other.
  */
 START_TEST(removed_nodes_of_one_name_are_not_one_disk)
 {
@@ -194,7 +194,7 @@ START_TEST(removed_nodes_of_one_name_are_not_one_disk)
 			stage_ok(&second);
 	}
 
-	/* A pod has the first one's node. */
+	/* A pod has the first volume's node. */
 	ck_assert_int_eq(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err), -1);
 	ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, w.target) &&
 	                      strstr(err.msg, ": end the pod that uses it, or"),
@@ -208,8 +208,9 @@ START_TEST(removed_nodes_of_one_name_are_not_one_disk)
 END_TEST
 
 /*
- * mountinfo has for a btrfs only the name of its disk's node. When the disk goes, the next one gets
- * that name: unstaging the first volume must neither touch the other's disk nor wait for its users.
+ * For a btrfs, mountinfo has only the name of its disk's node. When the disk is removed, the next
+ * one gets that name. The unstage of the first volume must neither touch the other's disk nor wait
+ * for its users.
  */
 static const char *const next_types[] = { "ext4", "btrfs", NULL };
 START_TEST(a_btrfs_whose_name_another_disk_has_now_is_only_unmounted)
@@ -249,7 +250,7 @@ START_TEST(a_btrfs_whose_name_another_disk_has_now_is_only_unmounted)
 }
 END_TEST
 
-/* Whose disk it is cannot be read then, and nobody can lose anything on it. */
+/* Then the disk cannot be identified, and no data can be lost on it. */
 START_TEST(a_btrfs_whose_disk_gives_read_errors_is_only_unmounted)
 {
 	struct err err = ERR_INIT;
@@ -267,7 +268,7 @@ START_TEST(a_btrfs_whose_disk_gives_read_errors_is_only_unmounted)
 }
 END_TEST
 
-/* The same when the disk itself has come back: the old bind is taken away. */
+/* The same when the disk itself has returned: the old bind is unmounted. */
 START_TEST(a_bound_node_of_before_makes_room)
 {
 	struct err err = ERR_INIT;
@@ -290,8 +291,8 @@ START_TEST(a_bound_node_of_before_makes_room)
 END_TEST
 
 /*
- * After a reboot all mounts are gone and devices have other numbers: anything recorded before it
- * would be wrong.
+ * After a reboot all mounts are gone and devices have other numbers: any record from before would
+ * be wrong.
  */
 START_TEST(after_a_reboot_nothing_of_before_is_needed)
 {
@@ -313,7 +314,7 @@ START_TEST(after_a_reboot_nothing_of_before_is_needed)
 	         type ? w.staging : w.block_file, w.plugin_dir);
 	nvme_world_reattach(&w.nvme, disk);
 
-	/* Kubelet takes back what it remembers, then begins anew. */
+	/* Kubelet unpublishes and unstages what it remembers, then starts again. */
 	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.target, &err), 0);
 	unstage_ok();
 	stage_ok(&s);

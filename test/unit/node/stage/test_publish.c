@@ -25,9 +25,9 @@ static struct node_world w;
 static struct nvme_disk *disk;
 static struct stage_request staged;
 
-static bool node_vanishes; /* between the list of mounts and the look at what is bound */
+static bool node_vanishes; /* between the list of mounts and the check of the bound node */
 
-/* The driver's, in the place of the C library's. */
+/* Replaces the C library's function for the driver. */
 int fstat(int fd, struct stat *ret)
 {
 	int rc = fstatat(fd, "", ret, AT_EMPTY_PATH);
@@ -54,7 +54,7 @@ static void publish_ok(const struct publish_request *r)
 	node_world_publish(&w, r);
 }
 
-/* Refused, and nothing has changed. */
+/* The call is refused, and changes nothing. */
 static void publish_refused(const struct publish_request *r, enum err_code code, const char *text)
 {
 	char *before AUTO(free) = kubelet_tree(&w), *after AUTO(free) = NULL;
@@ -78,6 +78,34 @@ static void unpublish_ok(const char *target)
 }
 
 static const char *const types[] = { "ext4", "xfs", "btrfs", NULL };
+
+START_TEST(the_target_of_another_volume_stays_published)
+{
+	const char *type = types[_i];
+	char *target AUTO(free) = NULL, *data AUTO(free) = NULL;
+	struct publish_request r;
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin(type, MODE_SINGLE_NODE_WRITER);
+	data = xasprintf("%s/%s", w.kubelet_dir,
+	                 type ? "pods/1/volumes/kubernetes.io~csi/pv"
+	                      : "plugins/kubernetes.io/csi/volumeDevices/pv/data");
+	target = type ? xasprintf("%s/mount", data)
+	              : xasprintf("%s/plugins/kubernetes.io/csi/volumeDevices/publish/pv/1",
+	                          w.kubelet_dir);
+	run_tool("mkdir -p %s && printf '{\"volumeHandle\": \"%%s\"}' %s >%s/vol_data.json", data,
+	         VOLUME_ID, data);
+	r = publish_request(&w, target, type, MODE_SINGLE_NODE_WRITER);
+	publish_ok(&r);
+	ck_assert_int_eq(node_unpublish(&w.node, "pvc-2", target, &err), -1);
+	ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, "expected pvc-2"), "%s",
+	              err.msg);
+	ck_assert_uint_eq(mounts_below(target), 1);
+	unpublish_ok(target);
+	node_world_clear(&w);
+}
+END_TEST
 
 START_TEST(a_volume_is_published_once_and_taken_back)
 {
@@ -117,7 +145,7 @@ START_TEST(a_read_only_publish_cannot_be_written)
 	publish_ok(&rw); /* one pod reads, one writes */
 	run_tool("! touch %s/f 2>/dev/null && touch %s/f && test -e %s/f", w.target, w.other_target,
 	         w.target);
-	/* Not as it is published already. */
+	/* Differs from the existing publish. */
 	r.read_only = false;
 	publish_refused(&r, ERR_EXISTS, "already published read-only");
 	rw.read_only = true;
@@ -170,7 +198,7 @@ START_TEST(a_volume_for_one_pod_has_one_target)
 	first = publish_request(&w, w.target, type, MODE_SINGLE_NODE_SINGLE_WRITER);
 	second = publish_request(&w, w.other_target, type, MODE_SINGLE_NODE_SINGLE_WRITER);
 	publish_ok(&first);
-	/* kubelet binds a published device node to places of its own, and may ask again. */
+	/* kubelet binds a published device node to paths of its own, and may repeat the call. */
 	run_tool("%s %s/kubelet/own && mount --bind %s %s/kubelet/own", type ? "mkdir" : "touch",
 	         w.nvme.root, w.target, w.nvme.root);
 	publish_ok(&first);
@@ -178,7 +206,7 @@ START_TEST(a_volume_for_one_pod_has_one_target)
 	publish_refused(&second, ERR_PRECONDITION,
 	                "its claim is ReadWriteOncePod (SINGLE_NODE_SINGLE_WRITER) and another pod "
 	                "has it, at ");
-	/* Shared by the pods of a node: as many as there are. */
+	/* Shared by any number of pods of a node. */
 	second.cap.mode = MODE_SINGLE_NODE_MULTI_WRITER;
 	publish_ok(&second);
 	unpublish_ok(w.target);
@@ -241,19 +269,19 @@ START_TEST(another_disk_than_the_attachments_is_not_published)
 	want.uuid = other->uuid;
 	publish_refused(&r, ERR_PRECONDITION, "but the volume is on");
 	want.uuid = UUID;
-	publish_refused(&r, ERR_PRECONDITION, "the attachment says " UUID);
+	publish_refused(&r, ERR_PRECONDITION, "(expected " UUID);
 	want = staged.want;
 	publish_ok(&r);
 	unpublish_ok(w.target);
 	nvme_world_hide(&w.nvme, disk);
-	publish_refused(&r, ERR_UNAVAILABLE, "has gone: it was detached while in use");
-	r.want = NULL; /* also when the orchestrator did not say which */
+	publish_refused(&r, ERR_UNAVAILABLE, "no longer exists: it was detached while in use");
+	r.want = NULL; /* even if the request does not identify the disk */
 	publish_refused(&r, ERR_UNAVAILABLE, "its device");
 	node_world_clear(&w);
 }
 END_TEST
 
-/* How often a file was opened since the last call; closes are watched as equal events merge. */
+/* The number of opens of a file since the last call; watches closes, because equal events merge. */
 static unsigned opens_of(int watch)
 {
 	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -270,7 +298,7 @@ static unsigned opens_of(int watch)
 	return n;
 }
 
-/* Reading it takes real hardware milliseconds: it is read through configuration space. */
+/* On real hardware a read takes milliseconds, because it goes through configuration space. */
 START_TEST(the_vpd_is_read_once_in_a_volumes_life)
 {
 	char *vpd AUTO(free) = NULL;
@@ -293,7 +321,7 @@ START_TEST(the_vpd_is_read_once_in_a_volumes_life)
 	publish_ok(&r);
 	ck_assert_uint_eq(opens_of(watch), 0);
 	unpublish_ok(w.target);
-	/* Where the attachment has no UUID, the VPD is the proof. */
+	/* If the attachment has no UUID, the VPD is the proof. */
 	staged.want.uuid = "";
 	publish_ok(&r);
 	ck_assert_uint_eq(opens_of(watch), 1);
@@ -336,7 +364,7 @@ START_TEST(a_taken_target_is_refused)
 	run_tool("mkfs.ext4 -q %s && mkdir -p %s && mount %s %s", other->loop, w.target,
 	         other->node, w.target);
 	publish_refused(&r, ERR_PRECONDITION, "already shows something else");
-	/* The disk of that mount vanishes: the mount is taken away. */
+	/* The disk of that mount vanishes: the mount is unmounted. */
 	nvme_world_hide(&w.nvme, other);
 	publish_ok(&r);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 2);
@@ -366,7 +394,7 @@ START_TEST(a_device_node_that_is_removed_meanwhile_is_not_published)
 }
 END_TEST
 
-/* What is bound at the staging path leads to nobody's disk, or to that which has its number now. */
+/* The node bound at the staging path leads to no disk, or to the disk that has its number now. */
 START_TEST(a_staged_node_whose_disk_has_gone_or_come_anew_is_unavailable)
 {
 	struct publish_request r;
@@ -376,9 +404,9 @@ START_TEST(a_staged_node_whose_disk_has_gone_or_come_anew_is_unavailable)
 	r = publish_request(&w, w.target, NULL, MODE_SINGLE_NODE_WRITER);
 	r.want = _i & 1 ? &staged.want : NULL;
 	nvme_world_hide(&w.nvme, disk);
-	publish_refused(&r, ERR_UNAVAILABLE, "has gone: it was detached while in use");
+	publish_refused(&r, ERR_UNAVAILABLE, "no longer exists: it was detached while in use");
 	nvme_world_show(&w.nvme, disk);
-	publish_refused(&r, ERR_UNAVAILABLE, "has gone: it was detached while in use");
+	publish_refused(&r, ERR_UNAVAILABLE, "no longer exists: it was detached while in use");
 	node_world_stage(&w, &staged);
 	publish_ok(&r);
 	node_world_clear(&w);
@@ -419,7 +447,7 @@ START_TEST(what_is_not_mounted_is_removed_only_when_empty)
 
 	SKIP_UNLESS_ROOT("mounts");
 	node_world_init(&w);
-	unpublish_ok(w.target); /* nothing there, nor its parents */
+	unpublish_ok(w.target); /* nothing is mounted, and even its parents are missing */
 	ck_assert_int_eq(node_unpublish(&w.node, "no-such", "relative/path", &err), 0);
 	run_tool("mkdir -p %s", w.target);
 	unpublish_ok(w.target);
@@ -453,7 +481,7 @@ START_TEST(a_filesystem_in_memory_is_not_unmounted)
 	ck_assert_int_eq(node_unstage(&w.node, VOLUME_ID, w.target, soon(), &err), -1);
 	ck_assert_msg(err.code == ERR_PRECONDITION, "%s", err.msg);
 	run_tool("test -e %s/file && umount %s", w.target, w.target);
-	/* Over a published volume it is no less somebody's. */
+	/* Over a published volume, such a mount still has another owner. */
 	publish_ok(&r);
 	run_tool("mount -t tmpfs cache %s", w.target);
 	unpublish_refused("shows tmpfs (cache)");
@@ -506,7 +534,7 @@ END_TEST
 
 START_TEST(a_target_under_a_later_mount_is_refused_by_the_name_of_that_mount)
 {
-	bool made_again = _i; /* kubelet makes a pod's directories when they are missing */
+	bool made_again = _i; /* kubelet creates a pod's directories if they are missing */
 	char *cover AUTO(free) = NULL, *text AUTO(free) = NULL;
 	struct publish_request r;
 
@@ -566,10 +594,12 @@ START_TEST(a_filesystem_that_takes_no_writes_is_published_for_reading_only)
 	publish_ok(&rw);
 	fs_state_set(state_rows[_i].state, state_rows[_i].fs_type, disk->loop, w.staging);
 	if (state_rows[_i].state == FS_STATE_FROZEN)
-		w.node.o.tuning.guard_ms = 200;
+		w.node.o.tuning.guard_ms = 1000;
 	publish_refused(&rw, state_rows[_i].write, state_rows[_i].text); /* repeated by kubelet */
 	unpublish_ok(w.target);
 	publish_as(&rw, state_rows[_i].write, state_rows[_i].text);
+	/* Only the frozen filesystem must not be waited for. */
+	w.node.o.tuning.guard_ms = w.tuning.guard_ms;
 	publish_as(&ro, state_rows[_i].read, state_rows[_i].text);
 	if (state_rows[_i].state == FS_STATE_FROZEN) {
 		fs_state_thaw(w.staging, w.node.guard, disk->devno);
@@ -608,7 +638,7 @@ START_TEST(a_volume_that_is_mounted_read_only_is_published_so_when_the_flags_say
 }
 END_TEST
 
-SUITE_TIMEOUT("publish", 60,
+SUITE_TIMEOUT("publish", 60, LOOP(the_target_of_another_volume_stays_published, 4),
               LOOP(a_filesystem_that_takes_no_writes_is_published_for_reading_only,
                    ARRAY_LEN(state_rows)),
               a_volume_that_is_mounted_read_only_is_published_so_when_the_flags_say_it,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Staging that works: each type of volume, again, after a leftover, and how long it may take. How
- * it fails: test_stage_errors.c.
+ * Successful stages: each type of volume, repeated, after a leftover, and their duration. Failures:
+ * test_stage_errors.c.
  */
 #include "test/lib/suite.h"
 
@@ -14,11 +14,14 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/metric_priv.h"
 #include "common/spawn.h"
 #include "node/gate/gatekeeper.h"
 #include "node/work/job.h"
@@ -46,8 +49,8 @@ static void stage_ok(const struct stage_request *r)
 }
 
 /*
- * The only mount below the world, which must be at this path (NULL: there is none); valid until the
- * next call.
+ * The only mount below the world, which must be at this path (NULL: no mount); valid until the next
+ * call.
  */
 static const struct mount *only_mount(const char *path)
 {
@@ -83,12 +86,12 @@ START_TEST(a_blank_disk_becomes_the_filesystem_that_was_asked_for)
 		ck_assert_ptr_nonnull(strstr(m->fs_options, "nouuid"));
 	run_tool("echo data > %s/file", w.staging);
 
-	/* Again: nothing more is mounted, nothing is formatted, the data is there. */
+	/* Again: no second mount, no format, and the data still exist. */
 	stage_ok(&r);
 	ck_assert_ptr_nonnull(only_mount(w.staging));
 	run_tool("grep -q data %s/file", w.staging);
 
-	/* And after the pod went and came back. */
+	/* And after the pod has ended and started again. */
 	run_tool("umount %s", w.staging);
 	stage_ok(&r);
 	run_tool("grep -q data %s/file", w.staging);
@@ -96,7 +99,7 @@ START_TEST(a_blank_disk_becomes_the_filesystem_that_was_asked_for)
 }
 END_TEST
 
-/* As a host with pages of 64 KiB makes it. Kernels differ in which of them they mount. */
+/* As created by a host with pages of 64 KiB. Kernels differ in which of them they mount. */
 START_TEST(blocks_that_are_larger_than_pages_are_named_when_the_kernel_refuses_them)
 {
 	static const struct {
@@ -195,6 +198,120 @@ START_TEST(a_btrfs_with_another_default_subvolume_is_staged_whole)
 }
 END_TEST
 
+/* As kubelet, which repeats a failed call. */
+static bool stage_again(const struct stage_request *r)
+{
+	struct err err = ERR_INIT;
+
+	return node_stage(&w.node, r, soon(), &err) == 0;
+}
+
+/*
+ * A copy has the UUIDs of its origin. Linux 6.7 and later mount both; then the second one has a
+ * temporary fsid in the kernel. A filesystem changed by `btrfstune -m` has two UUIDs.
+ */
+START_TEST(a_btrfs_and_its_copy_are_staged_side_by_side)
+{
+	static const char *const tunes[] = { "true", "btrfstune -f -m" };
+	struct stage_request r[2];
+	struct nvme_disk *copy;
+	struct utsname host;
+	char *other AUTO(free) = NULL;
+
+	SKIP_UNLESS_LOOP();
+	SKIP_IF(uname(&host) || strverscmp(host.release, "6.7") < 0, "needs Linux 6.7");
+	begin(320 * MIB);
+	copy = nvme_world_add(&w.nvme, 1, "", 320 * MIB);
+	other = xasprintf("%s/copy", w.kubelet_dir);
+	run_tool("mkfs.btrfs -q %s && %s %s && cat %s > %s && blockdev --flushbufs %s", disk->loop,
+	         tunes[_i], disk->loop, disk->loop, copy->loop, copy->loop);
+	r[0] = stage_request(&w, disk, "btrfs", MODE_SINGLE_NODE_WRITER);
+	r[1] = stage_request(&w, copy, "btrfs", MODE_SINGLE_NODE_WRITER);
+	r[1].volume_id = "pvc-copy";
+	r[1].staging_path = other;
+	/*
+	 * At the second call they are already staged. While another process mounts a btrfs, Linux
+	 * 6.18 sometimes treats the copy as the device that it has seen (1 of 200, EEXIST or
+	 * EINVAL).
+	 */
+	for (size_t i = 0; i < 4; i++)
+		WAIT_UNTIL(stage_again(&r[i % 2]));
+	run_tool("touch %s/origin && touch %s/copy && ! test -e %s/origin", w.staging, other,
+	         other);
+	for (size_t i = 0; i < 2; i++) {
+		struct err err = ERR_INIT;
+
+		ck_assert_msg(
+			node_unstage(&w.node, r[i].volume_id, r[i].staging_path, soon(), &err) == 0,
+			"%s", err.msg);
+	}
+	node_world_clear(&w);
+}
+END_TEST
+
+START_TEST(a_btrfs_of_several_devices_is_refused_with_their_number)
+{
+	struct stage_request r;
+	struct err err = ERR_INIT;
+	struct nvme_disk *second;
+
+	SKIP_UNLESS_LOOP();
+	begin(320 * MIB);
+	second = nvme_world_add(&w.nvme, 1, "", 320 * MIB);
+	run_tool("mkfs.btrfs -q -f %s %s >/dev/null", disk->loop, second->loop);
+	if (_i) /* the other device is missing */
+		run_tool("wipefs -qa %s && btrfs device scan -u", second->loop);
+	r = stage_request(&w, disk, "btrfs", MODE_SINGLE_NODE_WRITER);
+	ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
+	ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, "spans 2 devices"), "%s: %s",
+	              err_code_name(err.code), err.msg);
+	ck_assert_uint_eq(mounts_below(w.staging), 0);
+	node_world_clear(&w);
+}
+END_TEST
+
+/* Its superblock has the size of both devices. */
+START_TEST(a_btrfs_that_lacks_a_device_has_not_shrunk)
+{
+	struct err err = ERR_INIT;
+	struct nvme_disk *second;
+	struct stage_request r;
+
+	SKIP_UNLESS_LOOP();
+	begin(320 * MIB);
+	second = nvme_world_add(&w.nvme, 1, "", 320 * MIB);
+	run_tool("mkfs.btrfs -q -f -m raid0 -d raid0 %s %s >/dev/null && wipefs -qa %s && "
+	         "btrfs device scan -u",
+	         disk->loop, second->loop, second->loop);
+	r = stage_request(&w, disk, "btrfs", MODE_SINGLE_NODE_WRITER);
+	r.cap.mount_flags = (const char *const[]) { "degraded" };
+	r.cap.n_mount_flags = 1;
+	ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
+	ck_assert_msg(!strstr(err.msg, "larger than"), "%s", err.msg);
+	node_world_clear(&w);
+}
+END_TEST
+
+/* The refused unstage of a reader-only volume leaves the switch behind. */
+START_TEST(a_writer_ends_the_read_only_switch_of_a_reader)
+{
+	static const char *const types[] = { "ext4", "xfs", NULL };
+	struct stage_request r;
+
+	SKIP_UNLESS_LOOP();
+	begin(320 * MIB);
+	if (types[_i])
+		run_tool("mkfs.%s -q %s", types[_i], disk->loop);
+	run_tool("blockdev --setro %s", disk->loop);
+	r = stage_request(&w, disk, types[_i], MODE_SINGLE_NODE_WRITER);
+	stage_ok(&r);
+	run_tool("test $(blockdev --getro %s) = 0", disk->loop);
+	if (types[_i])
+		run_tool("touch %s/file", w.staging);
+	node_world_clear(&w);
+}
+END_TEST
+
 START_TEST(mkfs_keys_reach_mkfs)
 {
 	struct stage_request r;
@@ -238,7 +355,7 @@ START_TEST(a_reader_only_volume_is_mounted_read_only)
 }
 END_TEST
 
-/* A filesystem whose journal has to be replayed: as its writer left it when the node died. */
+/* A filesystem whose journal has to be replayed, as after a crash of its writer's node. */
 static void make_dirty(const char *fs_type)
 {
 	char *point AUTO(free) = xasprintf("%s/dirty", w.nvme.root);
@@ -266,7 +383,10 @@ static int read_only_switch(void)
 	return ro;
 }
 
-/* The image, which is sparse: by way of the loop device each read of it costs ten times as much. */
+/*
+ * Copies the image, which is sparse: through the loop device each read would cost ten times as
+ * much.
+ */
 static void copy_disk(void)
 {
 	run_tool("blockdev --flushbufs %s && cp --sparse=always %s %s/copy", disk->loop,
@@ -295,7 +415,7 @@ START_TEST(a_reader_writes_nothing_not_even_what_the_journal_holds)
 		{ "xfs", MODE_MULTI_NODE_READER_ONLY, NULL, true },
 		{ "btrfs", MODE_MULTI_NODE_READER_ONLY, NULL, true },
 		{ "xfs", MODE_SINGLE_NODE_READER_ONLY, "norecovery", true },
-		/* A writer's volume that is mounted "ro": its files are made whole first. */
+		/* A writer's volume mounted "ro": its files are first made consistent. */
 		{ "ext4", MODE_SINGLE_NODE_WRITER, "ro", false },
 		{ "xfs", MODE_SINGLE_NODE_WRITER, "ro", false },
 	};
@@ -319,7 +439,7 @@ START_TEST(a_reader_writes_nothing_not_even_what_the_journal_holds)
 }
 END_TEST
 
-/* A file that was removed while it was open: a mount of such an ext4 frees its blocks. */
+/* A file was removed while open: a mount of such an ext4 frees its blocks. */
 START_TEST(a_reader_frees_no_file_that_its_writer_has_open)
 {
 	static const char *const fs_types[] = { "ext4", "ext3" };
@@ -445,7 +565,7 @@ START_TEST(raw_block_that_is_only_read_cannot_be_written)
 	stage_ok(&r);
 	ck_assert_int_eq(read_only_switch(), 1);
 	run_tool("! dd if=/dev/zero of=%s bs=512 count=1 2>/dev/null", w.block_file);
-	/* A writer may not have it like that. */
+	/* A writer must not get it in that state. */
 	writer = stage_request(&w, disk, NULL, MODE_SINGLE_NODE_WRITER);
 	ck_assert_int_eq(node_stage(&w.node, &writer, soon(), &err), -1);
 	ck_assert_int_eq(err.code, ERR_EXISTS);
@@ -453,7 +573,7 @@ START_TEST(raw_block_that_is_only_read_cannot_be_written)
 	ck_assert_int_eq(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err), 0);
 	ck_assert_int_eq(read_only_switch(), 0);
 
-	/* A switch that a crash has left is put right for a writer. */
+	/* A switch left by a crash is corrected for a writer. */
 	on = 1;
 	ck_assert_int_eq(ioctl(disk->fd, BLKROSET, &on), 0);
 	stage_ok(&writer);
@@ -517,7 +637,7 @@ START_TEST(an_empty_block_file_of_a_crash_is_used_again)
 }
 END_TEST
 
-/* A tool that a killed driver has left running holds the driver's descriptor, and so its lock. */
+/* A tool of a killed driver still holds the driver's descriptor, and so its lock. */
 START_TEST(a_tool_that_has_outlived_a_driver_is_waited_for)
 {
 	struct stage_request r;
@@ -662,14 +782,14 @@ START_TEST(growth_that_fails_is_told_but_does_not_keep_the_data_away)
 
 	SKIP_UNLESS_LOOP();
 	begin(320 * MIB);
-	run_tool("mkfs.xfs -q %s && mkdir %s/tools && printf '#!/bin/sh\\necho no; exit 1\\n' > "
-	         "%s/tools/xfs_growfs && chmod +x %s/tools/xfs_growfs",
+	run_tool("mkfs.ext4 -q %s && mkdir %s/tools && printf '#!/bin/sh\\necho no; exit 1\\n' > "
+	         "%s/tools/resize2fs && chmod +x %s/tools/resize2fs",
 	         disk->loop, w.nvme.root, w.nvme.root, w.nvme.root);
 	nvme_world_resize(disk, 640 * MIB);
 	tools = xasprintf("%s/tools", w.nvme.root);
 	spawn_set_path(tools);
 	log_redirect(keep_line, NULL);
-	r = stage_request(&w, disk, "xfs", MODE_SINGLE_NODE_WRITER);
+	r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
 	stage_ok(&r);
 	log_redirect(NULL, NULL);
 	spawn_set_path(NULL);
@@ -698,9 +818,7 @@ START_TEST(mkfs_runs_to_its_end_when_the_caller_has_gone)
 	r = stage_request(&w, disk, "xfs", MODE_SINGLE_NODE_WRITER);
 	d = deadline_in_ms(400);
 	d.cancel = &cancel;
-	/*
-	 * What it answers nobody hears; what counts is that the disk is whole when mkfs has ended.
-	 */
+	/* The result is not used; the disk must be complete after mkfs has ended. */
 	ck_assert_int_eq(node_stage(&w.node, &r, d, &err), -1);
 	err_clear(&err);
 	ck_assert_msg(job_join(w.node.jobs, VOLUME_ID, soon(), &err) == 0, "%s", err.msg);
@@ -733,7 +851,7 @@ static void tell_nothing(void *stream, const struct gate_status *status)
 	(void)status;
 }
 
-/* The daemon dies once mkfs has begun. */
+/* The daemon dies once mkfs runs. */
 static void *close_gate(void *began)
 {
 	WAIT_UNTIL(path_exists(began));
@@ -741,7 +859,7 @@ static void *close_gate(void *began)
 	return NULL;
 }
 
-/* A mkfs.xfs that says when it begins, and takes a second. */
+/* A mkfs.xfs that reports its start, and takes a second. */
 static char *slow_mkfs(const char *began)
 {
 	char *tools = xasprintf("%s/tools", w.nvme.root);
@@ -777,8 +895,8 @@ START_TEST(a_format_keeps_its_function_when_the_gate_closes)
 	d.cancel = &cancel;
 	ck_assert_int_eq(pthread_create(&thread, NULL, close_gate, began), 0);
 	ck_assert_int_eq(node_stage(&w.node, &r, d, &err), -1);
-	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "the gate has been closed"),
-	              "%s", err.msg);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "the gate was closed"), "%s",
+	              err.msg);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 	ck_assert_msg(path_exists(driver), "the function was given back under mkfs");
 	err_clear(&err);
@@ -794,14 +912,65 @@ START_TEST(a_format_keeps_its_function_when_the_gate_closes)
 }
 END_TEST
 
-SUITE_TIMEOUT("stage", 60, LOOP(a_blank_disk_becomes_the_filesystem_that_was_asked_for, 5),
+/* How many times the metric was observed; adds their sum. */
+static int64_t attach_to_stage_count(int64_t *sum_ns)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; i < METRIC_BUCKETS; i++)
+		n += metric_cell(METRIC_ATTACH_TO_STAGE, 0, i);
+	*sum_ns = metric_cell(METRIC_ATTACH_TO_STAGE, 0, METRIC_BUCKETS);
+	return n;
+}
+
+static const struct {
+	const char *fs_type, *text; /* NULL: the time `age` ago */
+	time_t age;
+	bool counts;
+} created[] = {
+	{ "ext4", NULL, 100, true },
+	{ NULL, NULL, 100, true },
+	{ "ext4", NULL, 3700, false },
+	{ "ext4", NULL, -100, false },
+	{ "ext4", "", 0, false },
+	{ "ext4", "yesterday", 0, false },
+	{ "ext4", "2026-01-02T03:04:05+01:00", 0, false },
+};
+
+START_TEST(the_time_from_attach_to_stage_is_counted_once)
+{
+	time_t at = time(NULL) - created[_i].age;
+	int64_t before_ns, sum_ns, before = attach_to_stage_count(&before_ns);
+	struct stage_request r;
+	char text[32];
+
+	SKIP_UNLESS_LOOP();
+	begin(64 * MIB);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime(&at));
+	r = stage_request(&w, disk, created[_i].fs_type, MODE_SINGLE_NODE_WRITER);
+	r.attachment_created = created[_i].text ? created[_i].text : text;
+	node_world_stage(&w, &r);
+	node_world_stage(&w, &r); /* a retry: it is staged already */
+	ck_assert_int_eq(attach_to_stage_count(&sum_ns) - before, created[_i].counts);
+	if (created[_i].counts)
+		ck_assert_int_ge(sum_ns - before_ns, created[_i].age * INT64_C(1000000000));
+	node_world_clear(&w);
+}
+END_TEST
+
+SUITE_TIMEOUT("stage", 60, LOOP(the_time_from_attach_to_stage_is_counted_once, ARRAY_LEN(created)),
+              LOOP(a_blank_disk_becomes_the_filesystem_that_was_asked_for, 5),
               LOOP(a_mount_of_a_disk_that_has_gone_makes_room, 2),
               LOOP(a_reader_writes_nothing_not_even_what_the_journal_holds, 7),
               LOOP(a_write_protected_disk_with_a_journal_can_be_read, 2),
               LOOP(blocks_that_are_larger_than_pages_are_named_when_the_kernel_refuses_them, 3),
               without_a_wish_the_filesystem_that_is_there_is_taken, mount_flags_reach_the_mount,
               LOOP(a_filesystem_that_asks_for_a_panic_does_not_get_it, 2),
-              a_btrfs_with_another_default_subvolume_is_staged_whole, mkfs_keys_reach_mkfs,
+              a_btrfs_with_another_default_subvolume_is_staged_whole,
+              LOOP(a_btrfs_and_its_copy_are_staged_side_by_side, 2),
+              LOOP(a_btrfs_of_several_devices_is_refused_with_their_number, 2),
+              a_btrfs_that_lacks_a_device_has_not_shrunk,
+              LOOP(a_writer_ends_the_read_only_switch_of_a_reader, 3), mkfs_keys_reach_mkfs,
               LOOP(a_reader_frees_no_file_that_its_writer_has_open, 2),
               a_reader_only_volume_is_mounted_read_only,
               data_without_a_signature_is_formatted_only_when_told, raw_block_is_the_device_itself,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every way in which NodeStageVolume fails: code, text, and what is left behind afterwards, which
- * is nothing. The same table stands in docs/error-paths.md; this program fails when the two differ
+ * Every way in which NodeStageVolume fails: code, text, and leftovers, of which there must be none.
+ * test/reports/error-paths.md has the same table; this program fails if the two differ
  * (UPDATE_DOCS=1 writes the file).
  */
 #include "test/lib/suite.h"
@@ -42,7 +42,7 @@ struct attempt {
 	char text[256];
 };
 
-/* ---- what is wrong ---- */
+/* ---- the causes ---- */
 
 static void bad_address(struct attempt *a)
 {
@@ -150,7 +150,7 @@ static void unbound_without_record(struct attempt *a)
 	a->w.node.o.plugin_dir = "/proc/nowhere";
 }
 
-/* Nothing can be made there: ENOSPC. This process's own mount, which ends with it. */
+/* No file can be created there: ENOSPC. The mount is this process's own, and ends with it. */
 static void unbound_and_full(struct attempt *a)
 {
 	nvme_world_unbind(&a->w.nvme, a->d);
@@ -204,14 +204,14 @@ static void write_protected(struct attempt *a)
 	nvme_world_attr(a->d, "ro", "1");
 }
 
-/* As a tool does that a killed driver has left. */
+/* As by a tool of a killed driver. */
 static void locked(struct attempt *a)
 {
 	a->held = open(a->d->node, O_RDONLY | O_CLOEXEC);
 	ck_assert_int_eq(flock(a->held, LOCK_EX), 0);
 }
 
-/* The disk where other volumes have it, by kubelet's names; `file` of raw block. */
+/* Mounts the disk where another volume would have it, by kubelet's names; `file`: of raw block. */
 static void shown_at(struct attempt *a, const char *path, const char *file)
 {
 	char *dir AUTO(free) = xasprintf("%s/plugins/kubernetes.io/csi/%s", a->w.kubelet_dir, path);
@@ -247,7 +247,7 @@ static void mounted_by_hand(struct attempt *a)
 	         a->w.nvme.root, a->d->node, a->w.nvme.root);
 }
 
-/* As a disk of a record that cannot be removed. */
+/* The disk has a record that cannot be removed. */
 static void record_cannot_be_removed(struct attempt *a)
 {
 	char *record AUTO(free) = disk_record_path(&a->w.node, VOLUME_ID, DISK_RECORD_MKFS);
@@ -438,7 +438,7 @@ static void staged_noexec_before(struct attempt *a)
 	         a->w.staging);
 }
 
-/* A file is open in a mount that was detached: no mount shows the filesystem any more. */
+/* A file is open in a detached mount: no mount shows the filesystem any more. */
 static void held_unseen(struct attempt *a, const char *mkfs, const char *options)
 {
 	char *file AUTO(free) = xasprintf("%s/held", a->w.staging);
@@ -524,7 +524,7 @@ static const struct {
 	const char *text; /* contained in the message */
 	enum left left;
 } rows[] = {
-	{ "address is none", "xfs", bad_address, ERR_INVALID, "is no PCI address", NOTHING },
+	{ "address is none", "xfs", bad_address, ERR_INVALID, "is not a PCI address", NOTHING },
 	{ "address 00:00.0", "xfs", host_bridge, ERR_INVALID, "before the host had enumerated",
 	  NOTHING },
 	{ "function not there", "xfs", no_function, ERR_DEADLINE, "no PCI function 0000:27:00.1",
@@ -535,12 +535,10 @@ static const struct {
 	  NOTHING },
 	{ "another driver has it", "xfs", other_driver, ERR_PRECONDITION, "vfio-pci", NOTHING },
 	{ "controller resets", "xfs", resetting, ERR_DEADLINE, "in state \"resetting\"", NOTHING },
-	{ "wrong nsid", "xfs", wrong_nsid, ERR_DEADLINE, "has no namespace 9; there is: 1",
-	  NOTHING },
+	{ "wrong nsid", "xfs", wrong_nsid, ERR_DEADLINE, "has no namespace 9; it has: 1", NOTHING },
 	{ "UUID under another nsid", "xfs", uuid_under_other_nsid, ERR_PRECONDITION,
-	  "which the attachment gives to namespace 9", NOTHING },
-	{ "wrong UUID", "xfs", wrong_uuid, ERR_PRECONDITION, "the attachment says " OTHER_UUID,
-	  NOTHING },
+	  "but the attachment has this UUID for namespace 9", NOTHING },
+	{ "wrong UUID", "xfs", wrong_uuid, ERR_PRECONDITION, "(expected " OTHER_UUID, NOTHING },
 	{ "smaller than the volume", "xfs", too_small, ERR_PRECONDITION, "the volume has 1.0 GiB",
 	  NOTHING },
 	{ "size 0", "xfs", size_zero, ERR_DEADLINE, "has size 0", NOTHING },
@@ -554,17 +552,18 @@ static const struct {
 	{ "a tool of an earlier driver works on it", "xfs", locked, ERR_ABORTED,
 	  "still runs (see lslocks", NOTHING },
 	{ "ext4 where xfs is wanted", "xfs", has_ext4, ERR_PRECONDITION,
-	  "holds ext4 filesystem (signature at byte 1080), but the volume wants xfs", NOTHING },
-	{ "no driver had it, then ext4", "xfs", unbound_with_ext4, ERR_PRECONDITION, "holds ext4",
-	  NOTHING },
+	  "contains ext4 filesystem (signature at byte 1080), but the volume wants xfs", NOTHING },
+	{ "no driver had it, then ext4", "xfs", unbound_with_ext4, ERR_PRECONDITION,
+	  "contains ext4", NOTHING },
 	{ "no driver had it, then not final", "xfs", unbound_without_record, ERR_UNAVAILABLE,
 	  "its formatting record cannot be written", THE_DRIVER_FOR_THE_RETRY },
 	{ "no driver had it, then the host is full", "xfs", unbound_and_full, ERR_EXHAUSTED,
 	  "No space left on device", NOTHING },
 	{ "gpt", "xfs", has_gpt, ERR_PRECONDITION,
-	  "holds gpt partition table (signature at byte 512), but the volume wants xfs", NOTHING },
+	  "contains gpt partition table (signature at byte 512), but the volume wants xfs",
+	  NOTHING },
 	{ "LUKS", "ext4", has_luks, ERR_PRECONDITION,
-	  "holds crypto_LUKS (signature at byte 0), but the volume wants ext4", NOTHING },
+	  "contains crypto_LUKS (signature at byte 0), but the volume wants ext4", NOTHING },
 	{ "two filesystems", "xfs", has_two, ERR_PRECONDITION, " and ", NOTHING },
 	{ "data at 10 MiB", "xfs", data_at_10_mib, ERR_PRECONDITION,
 	  "not blank (byte 10485760 is 0x5a)", NOTHING },
@@ -573,7 +572,7 @@ static const struct {
 	{ "blank, formatPolicy: never", "xfs", policy_never, ERR_PRECONDITION,
 	  "csi.snap.nvidia.com/formatPolicy: never", NOTHING },
 	{ "blank, reader-only mode", "xfs", reader_only, ERR_PRECONDITION,
-	  "only read is never formatted", NOTHING },
+	  "read-only volume is never formatted", NOTHING },
 	{ "blank, write-protected", "xfs", write_protected, ERR_PRECONDITION,
 	  "is write-protected by its controller", NOTHING },
 	{ "blank, held by somebody", "xfs", held_exclusively, ERR_PRECONDITION, "is in use",
@@ -587,21 +586,21 @@ static const struct {
 	{ "record cannot be read", "xfs", record_is_unreadable, ERR_UNAVAILABLE,
 	  "read the formatting record of this volume: ", NOTHING },
 	{ "others are being formatted", "xfs", others_are_formatting, ERR_DEADLINE,
-	  "this one's turn", NOTHING },
+	  "this volume's turn", NOTHING },
 	{ "mkfs not installed", "xfs", mkfs_missing, ERR_INTERNAL, "mkfs.xfs is not installed",
 	  NOTHING },
 	{ "the disk goes before it is mounted", "xfs", disk_goes_after_mkfs, ERR_UNAVAILABLE,
-	  "has gone meanwhile, or another disk has its name", THE_DRIVER_FOR_THE_RETRY },
+	  "was removed during the call, or its name now belongs to another disk",
+	  THE_DRIVER_FOR_THE_RETRY },
 	{ "mkfs refuses", "xfs", mkfs_refuses, ERR_INTERNAL, "no space left for the log", NOTHING },
 	{ "mkfs fails half way", "xfs", mkfs_fails, ERR_INTERNAL, "no space left for the log",
 	  A_FORMATTING_RECORD },
 	{ "mkfs is killed half way", "xfs", mkfs_is_killed, ERR_INTERNAL, "killed by signal 9",
 	  A_FORMATTING_RECORD },
-	{ "mkfs leaves nothing", "xfs", mkfs_does_nothing, ERR_INTERNAL, "what is found on it is",
-	  NOTHING },
+	{ "mkfs leaves nothing", "xfs", mkfs_does_nothing, ERR_INTERNAL, "now contains", NOTHING },
 	{ "mount flag refused", "xfs", flag_refused, ERR_INVALID, "mount flag \"loop\" is refused",
 	  NOTHING },
-	{ "mount option unknown", "xfs", flag_unknown, ERR_INVALID, "none of those for xfs",
+	{ "mount option unknown", "xfs", flag_unknown, ERR_INVALID, "not an option for xfs",
 	  NOTHING },
 	{ "mount option that the kernel refuses", "xfs", flag_of_no_use, ERR_INVALID,
 	  "with the mount options \"logbufs=99", NOTHING },
@@ -641,13 +640,13 @@ static const struct {
 	{ "mounted by hand elsewhere", "xfs", mounted_by_hand, ERR_PRECONDITION,
 	  "is in use: mounted at ", THE_MOUNT_THAT_WAS_THERE },
 	{ "held by somebody, with largeio", "xfs", xfs_held_with_other_flags, ERR_UNAVAILABLE,
-	  "was mounted with other flags than were asked for (largeio differs)", NOTHING },
+	  "was mounted with flags other than requested (largeio differs)", NOTHING },
 	{ "held by somebody, without discard", "ext4", ext4_held_with_other_flags, ERR_UNAVAILABLE,
-	  "was mounted with other flags than were asked for (discard differs)", NOTHING },
+	  "was mounted with flags other than requested (discard differs)", NOTHING },
 	{ "mountinfo unreadable", "xfs", no_mountinfo, ERR_UNAVAILABLE,
 	  "/nonexistent/self/mountinfo", NOTHING },
 	{ "deadline over", "xfs", time_is_over, ERR_DEADLINE, "time ran out", NOTHING },
-	{ "caller has gone", "xfs", caller_has_gone, ERR_CANCELLED, "the caller has gone",
+	{ "caller has gone", "xfs", caller_has_gone, ERR_CANCELLED, "the caller cancelled the call",
 	  NOTHING },
 	{ "block: wrong UUID", NULL, wrong_uuid, ERR_PRECONDITION, OTHER_UUID, NOTHING },
 	{ "block: file has data", NULL, block_file_has_data, ERR_PRECONDITION, "5 bytes of data",
@@ -669,8 +668,8 @@ static const struct {
 /* ---- before and after ---- */
 
 /*
- * All that a failed stage could leave: mounts, files, the driver override, the read-only switch,
- * the record.
+ * All possible leftovers of a failed stage: mounts, files, the driver override, the read-only
+ * switch, the record.
  */
 struct state {
 	size_t mounts;
@@ -751,7 +750,7 @@ START_TEST(the_document_has_this_table)
 {
 	SKIP_UNLESS_LOOP();
 	SKIP_IF(getenv("CK_RUN_CASE") != NULL, "a_failed_stage_leaves_nothing writes its lines");
-	doc_lines_check("docs/error-paths.md", "NodeStageVolume",
+	doc_lines_check("test/reports/error-paths.md", "NodeStageVolume",
 	                "| what is wrong | type | code | text | what is left |\n"
 	                "| --- | --- | --- | --- | --- |\n",
 	                ARRAY_LEN(rows));
@@ -761,7 +760,7 @@ END_TEST
 START_TEST(a_failed_stage_leaves_nothing)
 {
 	size_t i = (size_t)_i;
-	/* Short only where the deadline is the point: a busy machine is slow. */
+	/* Short only where the deadline is the point of the test: a busy machine is slow. */
 	bool waits = rows[i].code == ERR_DEADLINE;
 	struct attempt a = { .held = -1, .deadline = deadline_in_ms(waits ? 700 : 30000) };
 	struct err err = ERR_INIT;
@@ -795,17 +794,18 @@ START_TEST(a_failed_stage_leaves_nothing)
 }
 END_TEST
 
-/* ---- a disk that becomes another one under the call ---- */
+/* ---- a disk that is replaced during the call ---- */
 
 static struct {
 	struct nvme_world *world;
 	struct nvme_disk *d;
-	int keep; /* of the old loop device, so that the new one has another number; -1: not kept */
+	/* a descriptor of the old loop device, so that the new one gets another number; -1: none */
+	int keep;
 	bool keeps;
 	unsigned finds;
 } swap;
 
-/* The kernel's part right behind the last look of device_wait(). */
+/* The kernel's part right after the last probe of device_wait(). */
 static int find_and_swap(const struct device_world *w, const char *pci,
                          const struct device_want *want, struct device *ret, struct str *why,
                          struct err *err)
@@ -839,8 +839,8 @@ START_TEST(a_disk_that_comes_anew_under_a_stage_is_no_final_failure)
 	swap.keeps = _i & 1;
 	ck_assert_int_eq(node_stage(&a.w.node, &a.r, soon(), &err), -1);
 	ck_assert_uint_ge(swap.finds, 2);
-	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "gone meanwhile"), "%s: %s",
-	              err_code_name(err.code), err.msg);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "removed during the call"),
+	              "%s: %s", err_code_name(err.code), err.msg);
 	ck_assert_uint_eq(mounts_below(a.w.nvme.root), 0);
 	node_world_stage(&a.w, &a.r);
 	if (swap.keep >= 0)

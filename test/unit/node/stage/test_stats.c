@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Usage by staging and by publish path, of filesystems and raw block, and of what is dead or hangs.
+ * Usage by staging and by publish path, of filesystems and raw block, and of dead or hanging
+ * filesystems.
  */
 #include "test/lib/suite.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -45,7 +48,7 @@ static void check_filesystem(const char *path, const char *fs_type)
 	ck_assert(!s.block);
 	ck_assert_uint_gt(s.total_bytes, 200 * MIB);
 	ck_assert_uint_le(s.total_bytes, 320 * MIB);
-	ck_assert_uint_gt(s.used_bytes, 20 * MIB); /* what the test has written */
+	ck_assert_uint_gt(s.used_bytes, 20 * MIB); /* the data written by the test */
 	ck_assert_uint_gt(s.available_bytes, 100 * MIB);
 	ck_assert_uint_le(s.used_bytes + s.available_bytes, s.total_bytes);
 	if (strcmp(fs_type, "btrfs") != 0) {
@@ -90,6 +93,38 @@ START_TEST(raw_block_by_staging_and_by_publish_path)
 }
 END_TEST
 
+/*
+ * Sets whether this thread, and those that it starts, may read files of other users:
+ * capabilities(7).
+ */
+static void allow_others_files(bool allow)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2] = { { 0 } };
+	uint32_t bits = 1U << CAP_DAC_OVERRIDE | 1U << CAP_DAC_READ_SEARCH;
+
+	ck_assert_int_eq(syscall(SYS_capget, &head, caps), 0);
+	caps[0].effective = allow ? caps[0].effective | bits : caps[0].effective & ~bits;
+	ck_assert_int_eq(syscall(SYS_capset, &head, caps), 0);
+}
+
+/* As an export with root squash: the process may not list the root of the filesystem. */
+START_TEST(a_root_that_may_not_be_listed_does_not_hide_the_numbers)
+{
+	struct volume_stats s;
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin("ext4");
+	run_tool("chmod 0700 %s && chown 1234 %s", w.staging, w.staging);
+	allow_others_files(false);
+	ck_assert_msg(node_stats(&w.node, VOLUME_ID, w.staging, &s, &err) == 0, "%s", err.msg);
+	ck_assert_uint_gt(s.total_bytes, 200 * MIB);
+	allow_others_files(true);
+	node_world_clear(&w);
+}
+END_TEST
+
 START_TEST(where_nothing_is_mounted_nothing_is_measured)
 {
 	const char *paths[] = { "some/path", "/nonexistent", "/proc", NULL, NULL };
@@ -125,8 +160,8 @@ START_TEST(a_volume_whose_device_has_gone_says_so)
 	nvme_world_hide(&w.nvme, disk);
 	ck_assert_int_eq(node_stats(&w.node, VOLUME_ID, w.target, &s, &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
-	ck_assert_msg(strstr(err.msg, "has gone: it was detached while in use") != NULL, "%s",
-	              err.msg);
+	ck_assert_msg(strstr(err.msg, "no longer exists: it was detached while in use") != NULL,
+	              "%s", err.msg);
 	node_world_clear(&w);
 }
 END_TEST
@@ -156,14 +191,17 @@ START_TEST(a_hung_filesystem_answers_within_seconds_and_others_go_on)
 	ck_assert_int_eq(node_stats(&w.node, VOLUME_ID, w.target, &s, &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
 	ck_assert_msg(strstr(err.msg, "its device hangs") != NULL, "%s", err.msg);
-	/* While it hangs: at once. A thousand that wait take longer than the test's limit. */
+	/*
+	 * During the hang: returns at once. A thousand waiting calls would exceed the test's time
+	 * limit.
+	 */
 	for (int i = 0; i < 1000; i++) {
 		err_clear(&err);
 		ck_assert_int_eq(node_stats(&w.node, VOLUME_ID, w.staging, &s, &err), -1);
 	}
 	hangs = false;
 	guard_set_statvfs(w.node.guard, NULL);
-	/* As soon as the look that hung has ended. */
+	/* Once the hanging probe has ended. */
 	do {
 		err_clear(&err);
 		rc = node_stats(&w.node, VOLUME_ID, w.target, &s, &err);
@@ -173,11 +211,11 @@ START_TEST(a_hung_filesystem_answers_within_seconds_and_others_go_on)
 }
 END_TEST
 
-/* ---- beside unpublish and unstage ---- */
+/* ---- concurrently with unpublish and unstage ---- */
 
 static atomic_bool looking, enough;
 
-/* A look that has its path open for a third of a second. */
+/* A probe that keeps its path open for a third of a second. */
 static int look_slowly(const char *path, struct statvfs *ret)
 {
 	int fd AUTO(fd) = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -222,10 +260,10 @@ START_TEST(a_look_through_the_target_keeps_no_unpublish_waiting)
 	thread = begin_to_measure(measure_once, w.target);
 	while (!looking)
 		usleep(1000);
-	/* At once: the look went through the staging path. */
+	/* At once: the probe used the staging path. */
 	ck_assert_int_eq(umount2(w.target, UMOUNT_NOFOLLOW), 0);
 	ck_assert_msg(node_unpublish(&w.node, VOLUME_ID, w.target, &err) == 0, "%s", err.msg);
-	/* That one is kept busy until the look ends, and is tried again until then. */
+	/* The staging path is busy until the probe ends, and the unstage retries until then. */
 	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
 	              err.msg);
 	pthread_join(thread, NULL);
@@ -259,6 +297,7 @@ END_TEST
 
 SUITE_TIMEOUT("stats", 60, LOOP(a_filesystem_by_staging_and_by_publish_path, 3),
               raw_block_by_staging_and_by_publish_path,
+              a_root_that_may_not_be_listed_does_not_hide_the_numbers,
               where_nothing_is_mounted_nothing_is_measured,
               LOOP(a_volume_whose_device_has_gone_says_so, 3),
               a_hung_filesystem_answers_within_seconds_and_others_go_on,

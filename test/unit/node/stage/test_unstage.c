@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Unstaging: what it takes away, what it refuses, and how it treats volumes that another driver has
- * staged.
- */
+/* Unstaging: the removed objects, the refusals, and volumes that another driver has staged. */
 #include "test/lib/suite.h"
 
 #include <errno.h>
@@ -90,6 +87,47 @@ static void unstage_refused(enum err_code code, const char *text)
 
 static const char *const types[] = { "ext4", "xfs", "btrfs", NULL };
 
+/* kubelet's file beside the path identifies the volume; an unreadable file does not. */
+START_TEST(the_path_of_another_volume_is_not_unmounted)
+{
+	static const struct {
+		const char *file, *id;
+		bool refused;
+	} rows[] = {
+		{ "{\"volumeHandle\": \"pvc-1\", \"driverName\": \"x\"}", "pvc-2", true },
+		{ "{\"volumeHandle\": \"pvc-1\", \"driverName\": \"x\"}", "pvc-1", false },
+		{ "{\"volumeHandle", "pvc-2", false },
+		{ "{\"driverName\": \"x\"}", "pvc-2", false },
+	};
+	char *dir AUTO(free) = NULL, *path AUTO(free) = NULL;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	dir = xasprintf("%s/plugins/kubernetes.io/csi/x/1", w.kubelet_dir);
+	path = xasprintf("%s/globalmount", dir);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+		struct err err = ERR_INIT;
+		int rc;
+
+		r.staging_path = path;
+		node_world_stage(&w, &r);
+		run_tool("printf '%%s' '%s' > %s/vol_data.json", rows[i].file, dir);
+		rc = node_unstage(&w.node, rows[i].id, path, soon(), &err);
+		ck_assert_msg(rc == (rows[i].refused ? -1 : 0), "%s: %s", rows[i].file, err.msg);
+		ck_assert_uint_eq(mounts_below(w.nvme.root), rows[i].refused);
+		if (!rc)
+			continue;
+		ck_assert_msg(err.code == ERR_PRECONDITION && strstr(err.msg, "expected pvc-2"),
+		              "%s", err.msg);
+		err_clear(&err);
+		ck_assert_msg(node_unstage(&w.node, VOLUME_ID, path, soon(), &err) == 0, "%s",
+		              err.msg);
+	}
+	node_world_clear(&w);
+}
+END_TEST
+
 START_TEST(what_was_staged_goes_and_again_is_fine)
 {
 	const char *type = types[_i];
@@ -104,7 +142,7 @@ START_TEST(what_was_staged_goes_and_again_is_fine)
 	after = kubelet_tree(&w);
 	ck_assert_str_eq(after, before);
 	unstage_ok();
-	stage(type); /* the data is there: nothing refuses */
+	stage(type); /* the disk has a filesystem now: still not refused */
 	unstage_ok();
 	node_world_clear(&w);
 }
@@ -166,7 +204,7 @@ START_TEST(a_mount_point_seen_twice_is_not_use_elsewhere)
 	SKIP_UNLESS_LOOP();
 	begin();
 	/*
-	 * The kubelet folder is bound to a second mountpoint and shared: each mount in it shows up
+	 * The kubelet folder is bound to a second mountpoint and shared: each mount in it appears
 	 * in both.
 	 */
 	run_tool("cd %s && mkdir mirror && mount --bind kubelet kubelet && mount --make-shared "
@@ -213,7 +251,7 @@ START_TEST(raw_block_in_exclusive_use_stays)
 }
 END_TEST
 
-/* A child with the file open so often; it is ready when this returns. */
+/* A child that has the file open `often` times; it is ready when this returns. */
 static pid_t open_often(const char *path, int flags, unsigned often)
 {
 	int ready[2];
@@ -259,7 +297,7 @@ START_TEST(raw_block_that_somebody_writes_stays)
 	SKIP_UNLESS_LOOP();
 	begin();
 	stage(NULL);
-	/* The child has the test's own descriptor of the disk, too: to write. */
+	/* The child also has the test's own descriptor of the disk, which is open for writing. */
 	writer = open_elsewhere(disk->node, O_WRONLY);
 	name = xasprintf("still open for writing: pid %d (test_unstage)", (int)writer);
 	unstage_refused(ERR_PRECONDITION, name);
@@ -282,7 +320,7 @@ START_TEST(processes_that_share_their_open_files_are_named)
 	begin();
 	stage(NULL);
 	writer = fork();
-	if (writer == 0) { /* it has the test's own descriptor of the disk: to write */
+	if (writer == 0) { /* it has the test's own descriptor of the disk, open for writing */
 		pid_t pid =
 			(pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
 
@@ -311,8 +349,8 @@ START_TEST(processes_that_share_their_open_files_are_named)
 END_TEST
 
 /*
- * A child that has more descriptors than a look that only names people goes through: fewer here
- * than in the field, because the looks of the tests beside this one go through them, too.
+ * A child with more descriptors than a scan that only names holders reads: fewer here than in the
+ * field, because concurrent tests scan them as well.
  */
 static pid_t open_many(void)
 {
@@ -341,8 +379,8 @@ START_TEST(a_writer_behind_many_descriptors_is_seen)
 END_TEST
 
 /*
- * Whatever cannot be opened, with fewer descriptors than it needs, no unstage takes the mount away
- * while somebody writes.
+ * Whichever file cannot be opened for lack of descriptors, no unstage unmounts while a process
+ * writes.
  */
 START_TEST(without_descriptors_nobody_is_taken_for_gone)
 {
@@ -377,7 +415,7 @@ START_TEST(without_descriptors_nobody_is_taken_for_gone)
 }
 END_TEST
 
-/* A process of which something cannot be looked at may be the one that writes. */
+/* A process that cannot be scanned completely may be the writer. */
 START_TEST(a_process_that_cannot_be_looked_at_may_be_the_writer)
 {
 	char *proc AUTO(free) = NULL;
@@ -390,7 +428,7 @@ START_TEST(a_process_that_cannot_be_looked_at_may_be_the_writer)
 	         proc);
 	w.node.o.proc_root = proc;
 	unstage_refused_with(ERR_UNAVAILABLE, "process 8: Not a directory",
-	                     "it is not known whether somebody writes to");
+	                     "could not determine whether a process writes to");
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
 	run_tool("rm %s/8/fd", proc);
 	unstage_ok();
@@ -535,7 +573,7 @@ START_TEST(a_partition_without_a_node_is_only_left_if_nobody_has_it_open)
 }
 END_TEST
 
-/* sysfs has the disk, but it cannot be opened: whether somebody holds it is not known. */
+/* sysfs has the disk, but it cannot be opened, so its holders are unknown. */
 START_TEST(a_disk_that_cannot_be_opened_stays)
 {
 	const char *type = _i ? "ext4" : NULL;
@@ -544,7 +582,7 @@ START_TEST(a_disk_that_cannot_be_opened_stays)
 	begin();
 	stage(type);
 	run_tool("mv %s %s.away && mknod %s b 1 250", disk->node, disk->node, disk->node);
-	unstage_refused_with(ERR_UNAVAILABLE, "it is not known whether somebody uses the disk",
+	unstage_refused_with(ERR_UNAVAILABLE, "could not determine whether the disk",
 	                     "is the node of device 1:250");
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
 	run_tool("mv %s.away %s", disk->node, disk->node);
@@ -573,7 +611,7 @@ START_TEST(raw_block_under_a_loop_device_in_use_stays)
 	unstage_refused_with(ERR_PRECONDITION, "still used through the loop device loop",
 	                     loop.name);
 	close(claim);
-	/* One that nobody uses was left behind by kubelet: it keeps no pod from ending. */
+	/* An unused loop device was left behind by kubelet: it does not keep a pod from ending. */
 	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
 	              err.msg);
 	ck_assert(!path_exists(w.block_file));
@@ -635,8 +673,8 @@ START_TEST(an_open_file_keeps_the_filesystem)
 END_TEST
 
 /*
- * A process with a mount namespace of its own, as a container that was started while the volume was
- * staged. how: MS_PRIVATE, or MS_SLAVE for one that sees unmounts.
+ * A process with a mount namespace of its own, like a container that was started while the volume
+ * was staged. how: MS_PRIVATE, or MS_SLAVE for one that sees unmounts.
  */
 static pid_t capture_mounts(unsigned long how)
 {
@@ -715,7 +753,7 @@ START_TEST(a_copy_that_our_unmount_reaches_holds_nothing)
 }
 END_TEST
 
-/* A child with a file open in a mount that was detached since: no mount shows it any more. */
+/* A child with a file open in a mount that was detached later: no mount shows it any more. */
 static pid_t hold_unseen(void)
 {
 	char *file AUTO(free) = xasprintf("%s/copy/held", w.nvme.root);
@@ -729,8 +767,8 @@ static pid_t hold_unseen(void)
 }
 
 /*
- * Nothing is mounted again, least of all with other options: the disk of a reader-only volume is
- * not written to, also not by what its journal still has.
+ * Nothing is mounted again, in particular not with other options: nothing writes to the disk of a
+ * reader-only volume, not even a replay of its journal.
  */
 START_TEST(who_shows_only_after_the_unmount_is_waited_for_by_every_retry)
 {
@@ -748,7 +786,7 @@ START_TEST(who_shows_only_after_the_unmount_is_waited_for_by_every_retry)
 	for (int again = 0; again < 3; again++) {
 		unstage_refused_with(ERR_UNAVAILABLE, "its staging path is unmounted, but", name);
 		ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
-		if (again == 1) { /* a new driver knows it, too */
+		if (again == 1) { /* even a new driver knows it */
 			node_clear(&w.node);
 			node_init(&w.node, &w.node.o);
 		}
@@ -770,7 +808,7 @@ START_TEST(a_refused_unstage_writes_nothing_to_a_disk_that_is_only_read)
 	SKIP_UNLESS_LOOP();
 	begin();
 	nvme_world_resize(disk, 320 * MIB);
-	/* A copy of the image while it is mounted has a journal to replay. */
+	/* A copy of the image taken while it is mounted has a journal to replay. */
 	run_tool(
 		"cd %s && mkdir m && mkfs.%s -q %s && mount %s m && echo rows > m/held && umount m "
 		"&& mount %s m && echo more > m/more && sync -f m && cp %s dirty && umount m && "
@@ -796,7 +834,7 @@ START_TEST(the_mount_of_a_vanished_disk_goes_lazily)
 	begin();
 	nvme_world_resize(disk, 320 * MIB);
 	stage(type);
-	/* Somebody still sits in it: a plain unmount would say busy for ever. */
+	/* A process still uses it: a plain unmount would permanently fail with EBUSY. */
 	fd = open(type ? w.staging : w.block_file, O_RDONLY);
 	ck_assert_int_ge(fd, 0);
 	nvme_world_hide(&w.nvme, disk);
@@ -806,8 +844,8 @@ START_TEST(the_mount_of_a_vanished_disk_goes_lazily)
 END_TEST
 
 /*
- * Between the unmount and the look who holds it: sysfs still has the disk, but no driver answers
- * for its number any more.
+ * Between the unmount and the check for holders: sysfs still has the disk, but its number no longer
+ * has a driver.
  */
 START_TEST(a_disk_that_died_after_the_unmount_is_waited_for_by_nobody)
 {
@@ -869,7 +907,7 @@ START_TEST(data_in_the_block_files_place_is_not_deleted)
 }
 END_TEST
 
-/* A folder of the driver on a disk of its own, which can be filled. */
+/* A folder of the driver on a filesystem of its own, which can be filled. */
 static void put_plugin_dir_on(const char *fs_type)
 {
 	run_tool("mkdir -p %s", w.plugin_dir);
@@ -917,7 +955,7 @@ START_TEST(a_full_disk_below_the_driver_keeps_no_volume_staged)
 		              err.msg);
 		stage("ext4");
 	}
-	/* What the record is for: who holds the disk is waited for, also by a new driver. */
+	/* The purpose of the record: even a new driver waits for holders of the disk. */
 	run_tool("echo rows > %s/held", w.staging);
 	holder = hold_unseen();
 	unstage_refused(ERR_UNAVAILABLE, "its staging path is unmounted, but");
@@ -932,7 +970,7 @@ START_TEST(a_full_disk_below_the_driver_keeps_no_volume_staged)
 }
 END_TEST
 
-/* Full from the first start on: nothing may be unmounted that could not be asked for again. */
+/* Full from the first start: a volume must not be unmounted if a retry could not find its disk. */
 START_TEST(without_room_for_a_record_the_volume_stays_and_the_text_says_where)
 {
 	char *text AUTO(free) = NULL;
@@ -954,8 +992,8 @@ START_TEST(without_room_for_a_record_the_volume_stays_and_the_text_says_where)
 }
 END_TEST
 
-#define STACK (8 * 1024 * 1024) /* ThreadSanitizer takes the half of it */
-#define DEEP (256 * 1024)       /* what the work before the wait touches */
+#define STACK (8 * 1024 * 1024) /* ThreadSanitizer uses half of it */
+#define DEEP (256 * 1024)       /* stack used by the work before the wait */
 
 /* A thread with a stack whose pages can be counted. */
 static struct {
@@ -975,7 +1013,7 @@ static size_t resident(void)
 	return n * page;
 }
 
-/* The driver's: here storage could hang. */
+/* Replaces the C library's function for the driver: storage could hang here. */
 int fsync(int fd)
 {
 	if (resting.stack && pthread_equal(pthread_self(), resting.thread))
@@ -1034,7 +1072,7 @@ static void stage_for(const char *fs_type, enum access_mode mode)
 	node_world_stage(&w, &r);
 }
 
-/* A frozen superblock stays when its last mount goes, keeps the disk, and cannot be thawed then. */
+/* A frozen superblock outlives its last mount, keeps the disk, and cannot be thawed then. */
 START_TEST(a_frozen_filesystem_is_thawed_before_its_last_unmount)
 {
 	static const enum access_mode modes[] = { MODE_SINGLE_NODE_WRITER,
@@ -1049,7 +1087,7 @@ START_TEST(a_frozen_filesystem_is_thawed_before_its_last_unmount)
 	disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
 	stage_for(types[_i % 3], modes[_i / 3]);
 	fs_state_set(FS_STATE_FROZEN, types[_i % 3], disk->loop, w.staging);
-	/* A look that the freeze holds keeps the mount busy until it is thawed. */
+	/* A probe blocked by the freeze keeps the mount busy until the thaw. */
 	w.node.o.tuning.guard_ms = 200;
 	ck_assert_int_eq(node_volume_health(&w.node, VOLUME_ID, NULL, w.staging, &health, &err), 0);
 	w.node.o.tuning.guard_ms = w.tuning.guard_ms;
@@ -1102,7 +1140,8 @@ START_TEST(what_cannot_be_thawed_stays_mounted_with_a_next_step)
 END_TEST
 
 SUITE_TIMEOUT(
-	"unstage", 60, LOOP(a_frozen_filesystem_is_thawed_before_its_last_unmount, 6),
+	"unstage", 60, the_path_of_another_volume_is_not_unmounted,
+	LOOP(a_frozen_filesystem_is_thawed_before_its_last_unmount, 6),
 	LOOP(what_cannot_be_thawed_stays_mounted_with_a_next_step, ARRAY_LEN(thaw_rows)),
 	LOOP(what_was_staged_goes_and_again_is_fine, 4), LOOP(a_published_volume_stays_staged, 4),
 	LOOP(an_open_file_keeps_the_filesystem, 3), LOOP(a_captured_mount_is_refused_each_time, 3),

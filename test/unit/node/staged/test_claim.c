@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A disk belongs to one volume on a node, at one staging path: what counts as another mountpoint,
- * and what does not. The refusals of a stage: test_stage_errors.c; of shares: test_share_errors.c.
+ * A disk belongs to one volume on a node, at one staging path: which paths count as another
+ * mountpoint, and which do not. The refusals of a stage: test_stage_errors.c; of shares:
+ * test_share_errors.c.
  */
 #include "node/staged/claim.h"
 
@@ -83,7 +84,7 @@ START_TEST(a_second_volume_does_not_get_the_disk)
 }
 END_TEST
 
-/* As an earlier version of the driver, or a user by hand, has left it. */
+/* As left by an earlier version of the driver, or manually by a user. */
 START_TEST(two_volumes_that_have_one_disk_are_neither_staged_again_nor_published)
 {
 	static const char *const types[] = { "ext4", "btrfs", NULL };
@@ -181,8 +182,8 @@ START_TEST(targets_of_the_volume_are_no_other_mountpoint)
 {
 	static const struct {
 		const char *what, *dir, *name, *volume;
-		const char *refused; /* when the staging path is unmounted; NULL: staged again */
-		bool staged;         /* is it refused, too, while it is staged? */
+		const char *refused; /* after the staging path is unmounted; NULL: staged again */
+		bool staged;         /* also refused while it is staged */
 	} rows[] = {
 		{ "its target", "pods/u/volumes/kubernetes.io~csi/pv", "mount", "pvc-a", NULL,
 		  false },
@@ -237,7 +238,7 @@ START_TEST(a_mounted_partition_is_a_mountpoint_of_its_disk)
 }
 END_TEST
 
-/* mountinfo names the disk of a btrfs by its path, which another disk may have got. */
+/* mountinfo has the path of a btrfs's disk, which may have been reused for another disk. */
 START_TEST(a_btrfs_whose_name_was_given_away_is_no_mountpoint_of_the_new_disk)
 {
 	struct nvme_disk *gone;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unmounts that the kernel refuses: of all processes that have the filesystem open, those that keep
- * this one mount busy are named.
+ * Unmounts that the kernel refuses: the error names only those processes with the filesystem open
+ * that keep this one mount busy.
  */
 #include "test/lib/suite.h"
 #include "test/lib/wait.h"
@@ -54,7 +54,7 @@ static int unmount_once(const char *path, struct err *err)
 	return busy_unmount(&w.node, &p, false, soon(), err);
 }
 
-/* The look at all processes has two seconds: on a machine that is busy enough, it needs another. */
+/* The scan of all processes has two seconds; on a busy machine it may need another try. */
 static int unmount(const char *path, struct err *err)
 {
 	int rc;
@@ -74,7 +74,7 @@ static void unmount_refused(struct err *err)
 	node_world_patient(&w);
 }
 
-/* A child with the directory open, which is ready when this returns. */
+/* A child that has the directory open; it is ready when this returns. */
 static pid_t open_elsewhere(const char *path)
 {
 	int ready[2];
@@ -113,9 +113,8 @@ START_TEST(only_who_holds_this_mount_is_named)
 	begin(types[_i]);
 	other = open_elsewhere(w.other_target);
 	pid = open_elsewhere(w.target);
-	held = xasprintf(
-		"pid %d (test_busy) has %s open; end it, or wait until it has ended: unmount ",
-		(int)pid, w.target);
+	held = xasprintf("pid %d (test_busy) has %s open; end it, or wait for it to end: unmount ",
+	                 (int)pid, w.target);
 	unmount_refused(&err);
 	ck_assert_msg(err.code == ERR_UNAVAILABLE && str_has_prefix(err.msg, held), "%s", err.msg);
 	err_clear(&err);
@@ -147,7 +146,63 @@ START_TEST(a_mount_below_is_named_before_any_process)
 }
 END_TEST
 
-/* Closes the descriptor that it is given a third of a second later. */
+/* The kernel holds the filesystem, not a process. */
+START_TEST(a_loop_device_over_a_file_of_it_is_named)
+{
+	struct err err = ERR_INIT;
+
+	SKIP_UNLESS_LOOP();
+	begin(types[_i]);
+	run_tool("cd %s && truncate -s 1M img && l=$(losetup -f --show $PWD/img) && n=${l##*/} && "
+	         "cp -a $l %s/$n && cd %s && mkdir -p block/$n/loop && "
+	         "echo %s/img >block/$n/loop/backing_file",
+	         w.target, w.nvme.world.dev, w.nvme.world.sysfs, w.target);
+	unmount_refused(&err);
+	ck_assert_msg(strstr(err.msg, "/img) uses it (losetup -d") != NULL, "%s", err.msg);
+	err_clear(&err);
+	run_tool("losetup -d $(losetup -n -O NAME -j %s/img)", w.target);
+	ck_assert_msg(unmount(w.target, &err) == 0, "%s", err.msg);
+	end();
+}
+END_TEST
+
+/* A /proc of its own, with this file as swap. */
+static void swap_on(const char *file)
+{
+	static char proc[300];
+
+	snprintf(proc, sizeof(proc), "%s/proc", w.nvme.root);
+	run_tool("mkdir -p %s && ln -sfn /proc/self %s/self && "
+	         "printf 'Filename Type Size Used Priority\n%%s file 1020 0 -2\n' %s >%s/swaps",
+	         proc, proc, file, proc);
+	w.node.o.proc_root = proc;
+}
+
+START_TEST(a_swap_file_on_it_is_named)
+{
+	char *file AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+	pid_t holder;
+
+	SKIP_UNLESS_LOOP();
+	begin(types[_i]);
+	file = xasprintf("%s/swap", w.target);
+	holder = open_elsewhere(w.target); /* as swapon(2) has its file open */
+	swap_on(file);
+	unmount_refused(&err);
+	ck_assert_msg(strstr(err.msg, "/swap is on it (swapoff frees it)") != NULL, "%s", err.msg);
+	err_clear(&err);
+	swap_on("/swap");
+	unmount_refused(&err);
+	ck_assert_msg(strstr(err.msg, "swapoff frees") == NULL, "%s", err.msg);
+	err_clear(&err);
+	let_go(holder);
+	ck_assert_msg(unmount(w.target, &err) == 0, "%s", err.msg);
+	end();
+}
+END_TEST
+
+/* Closes the given descriptor a third of a second later. */
 static void *close_later(void *fd)
 {
 	usleep(300000);
@@ -193,5 +248,7 @@ START_TEST(this_driver_does_not_name_itself)
 END_TEST
 
 SUITE_TIMEOUT("busy", 60, LOOP(only_who_holds_this_mount_is_named, ARRAY_LEN(types)),
-              a_mount_below_is_named_before_any_process, who_is_gone_in_a_moment_is_waited_for,
+              a_mount_below_is_named_before_any_process,
+              LOOP(a_loop_device_over_a_file_of_it_is_named, 3),
+              LOOP(a_swap_file_on_it_is_named, 3), who_is_gone_in_a_moment_is_waited_for,
               this_driver_does_not_name_itself);

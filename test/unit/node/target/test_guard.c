@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks that hang: the caller gets an error, one thread per filesystem waits, others are not
+ * Probes that hang: the caller gets an error, one thread per filesystem waits, others are not
  * blocked.
  */
 #include "test/lib/suite.h"
@@ -41,7 +41,7 @@ START_TEST(what_answers_is_handed_on)
 	struct statvfs st = { 0 };
 	struct err err = ERR_INIT;
 
-	ck_assert_int_eq(guard_statvfs(g, 1, "/", &st, &err), 0); /* the real one */
+	ck_assert_int_eq(guard_statvfs(g, 1, "/", &st, &err), 0); /* the real probe */
 	ck_assert_uint_gt(st.f_blocks, 0);
 	guard_set_statvfs(g, fake);
 	ck_assert_int_eq(guard_statvfs(g, 1, "/abc", &st, &err), 0);
@@ -62,7 +62,7 @@ START_TEST(a_hung_filesystem_costs_one_thread_and_three_seconds_once)
 	guard_set_statvfs(g, fake);
 	ck_assert_int_eq(guard_statvfs(g, 1, "/hang", &st, &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
-	/* At once: a thousand that wait take longer than the test's limit. */
+	/* At once: a thousand waiting calls would exceed the test's time limit. */
 	for (int i = 0; i < 1000; i++) {
 		err_clear(&err);
 		ck_assert_int_eq(guard_statvfs(g, 1, i % 2 ? "/hang" : "/other", &st, &err), -1);
@@ -72,7 +72,7 @@ START_TEST(a_hung_filesystem_costs_one_thread_and_three_seconds_once)
 	/* Another filesystem answers as before. */
 	err_clear(&err);
 	ck_assert_int_eq(guard_statvfs(g, 2, "/fine", &st, &err), 0);
-	/* It comes back. */
+	/* It answers again. */
 	release = true;
 	WAIT_UNTIL((err_clear(&err), guard_statvfs(g, 1, "/hang", &st, &err) == 0));
 	ck_assert_int_eq(metric_value(METRIC_BACKENDS_HUNG, NULL), 0);
@@ -131,7 +131,7 @@ START_TEST(the_guard_may_go_while_a_look_hangs)
 	ck_assert_int_eq(guard_statvfs(g, 1, "/hang", &st, &err), -1);
 	guard_free(g);
 	release = true;
-	usleep(200000); /* the helper cleans up: the leak checker agrees */
+	usleep(200000); /* the helper cleans up, for the leak checker */
 }
 END_TEST
 
@@ -210,14 +210,14 @@ START_TEST(a_write_that_is_held_keeps_reads_from_nothing_and_ends_with_the_thaw)
 	for (size_t i = 0; i < ARRAY_LEN(writes); i++)
 		guard_set(g, writes[i], write_held);
 	expect_held(g, writes[_i]);
-	/* Each way to write is held, without a second thread; a read is answered. */
+	/* Each kind of write is blocked, without a second thread; a read is answered. */
 	for (size_t i = 0; i < ARRAY_LEN(writes); i++)
 		expect_held(g, writes[i]);
 	wait_ms = WAIT_LIMIT_MS;
 	ck_assert_int_eq(guard_statvfs(g, 1, "/a", &st, &err), 0);
 	ck_assert_int_eq(metric_value(METRIC_BACKENDS_HUNG, NULL), 0);
 	ck_assert_int_eq(guard_ask(g, GUARD_THAW, 1, "/a", &err), 0);
-	/* The held write has ended: the mount is not busy. */
+	/* The blocked write has ended: the mount is not busy. */
 	for (size_t i = 0; i < ARRAY_LEN(writes); i++)
 		ck_assert_msg(guard_ask(g, writes[i], 1, "/a", &err) == 0, "%s", err.msg);
 	guard_free(g);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose volume kubelet's directories say that a path is. */
+/* The volume of a path, by kubelet's directories. */
 #include "test/lib/suite.h"
 
 #include <fcntl.h>

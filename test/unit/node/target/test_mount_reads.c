@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How often a call has the kernel list its mounts, which costs 10 ms at 5,000 mounts: once, and
- * again only after a change, or before a decision that the first answer is too old for.
+ * How often a call reads the mount table, which takes 10 ms with 5,000 mounts: once, and again only
+ * after a change, or before a decision for which the first read is too old.
  */
 #include "test/lib/suite.h"
 
@@ -23,7 +23,7 @@ static struct node_world w;
 static struct nvme_disk *disk;
 static unsigned reads;
 
-/* The driver's, in the place of the C library's. */
+/* Replaces the C library's function for the driver. */
 int open(const char *path, int flags, ...)
 {
 	mode_t mode = 0;
@@ -113,10 +113,12 @@ static const struct {
 	int (*call)(struct err *err);
 	unsigned of_filesystem, of_btrfs, of_block;
 } rows[] = {
-	/* Before the mount, and after it: is it this disk, with these flags? */
+	/* Before the mount, and after it to verify the disk and the flags. */
 	{ "stage", stage, 2, 2, 1 },
 	{ "stage again", stage, 1, 1, 1 },
-	/* What is bound is looked at before it is put there; of btrfs only the table knows. */
+	/*
+	 * The bound tree is checked before it is attached; for btrfs only the table has the disk.
+	 */
 	{ "publish", publish, 1, 2, 1 },
 	{ "publish again", publish, 1, 1, 1 },
 	{ "statistics", stats, 1, 1, 1 },
@@ -128,7 +130,10 @@ static const struct {
 	{ "unpublish", unpublish, 1, 1, 1 },
 	{ "unstage", unstage, 1, 1, 1 },
 	{ "unstage again", unstage, 1, 1, 1 },
-	/* Also before the wait for the device: would a pod see the mount? */
+	/*
+	 * In a container there is one more read before the wait for the device, to verify that a
+	 * pod would see the mount.
+	 */
 	{ "stage in a container", stage_in_container, 3, 3, 2 },
 	{ "stage again in a container", stage_in_container, 2, 2, 2 },
 	{ "unstage", unstage, 1, 1, 1 },

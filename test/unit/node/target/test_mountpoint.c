@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is at a path, from recorded mountinfo: the same disk at other mountpoints, and mounts that
+ * The mount at a path, from recorded mountinfo: the same disk at other mountpoints, and mounts that
  * show no disk.
  */
 #include "test/lib/suite.h"
@@ -99,7 +99,7 @@ START_TEST(kinds_are_told_from_mountinfo)
 }
 END_TEST
 
-/* Taken for "something else", or for nothing, it would be unmounted without a look for writers. */
+/* If it counted as "other" or as "none", it would be unmounted without a check for writers. */
 START_TEST(a_look_that_fails_is_no_answer)
 {
 	static const struct {
@@ -128,7 +128,7 @@ START_TEST(a_look_that_fails_is_no_answer)
 }
 END_TEST
 
-/* Whether two removed nodes of one name are the same node, only their inodes tell. */
+/* Only their inodes show whether two removed nodes of one name are the same node. */
 START_TEST(a_node_that_cannot_be_looked_at_may_be_the_same)
 {
 	struct mountpoint p = { .kind = MOUNTPOINT_BLOCK };

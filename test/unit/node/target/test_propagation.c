@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mount propagation: when it matters, what is refused, and in which words. */
+/* Mount propagation: when it matters, the refusals, and their texts. */
 #include "test/lib/suite.h"
 
 #include <sched.h>
@@ -49,7 +49,7 @@ START_TEST(it_matters_in_a_mount_namespace_of_our_own)
 		{ "a process on the host", "812", "mnt:[1]", "mnt:[1]", false },
 		{ "process 1 of a container", "1", "mnt:[1]", "mnt:[1]", true },
 		{ "a container with hostPID", "812", "mnt:[2]", "mnt:[1]", true },
-		{ "process 1 may not be looked at", "812", "mnt:[2]", NULL, false },
+		{ "process 1 may not be inspected", "812", "mnt:[2]", NULL, false },
 		{ "nor may we", "812", NULL, "mnt:[1]", false },
 		{ "process 1, and nothing can be read", "1", NULL, NULL, true },
 		{ "no procfs at all", NULL, NULL, NULL, false },
@@ -73,7 +73,7 @@ START_TEST(it_matters_in_a_mount_namespace_of_our_own)
 }
 END_TEST
 
-/* What a container without hostPID is for its first process. */
+/* The state of the first process of a container without hostPID. */
 static int as_container(const char *root)
 {
 	char dir[128];
@@ -116,7 +116,7 @@ END_TEST
 static const struct {
 	const char *what, *mountinfo;
 	const char *path;
-	const char *error; /* NULL: fine */
+	const char *error; /* NULL: accepted */
 } paths[] = {
 	{ "Bidirectional", ROOT_LINE PODS("shared:7 ") STAGING("shared:7 "),
 	  K "/pods/u/volumes/kubernetes.io~csi/pv/mount", NULL },
@@ -126,31 +126,32 @@ static const struct {
 	  K "/pods/u/volumes/kubernetes.io~csi/pv/mount", NULL },
 	{ "no mountPropagation", ROOT_LINE PODS("") STAGING("shared:7 "),
 	  K "/pods/u/volumes/kubernetes.io~csi/pv/mount",
-	  K "/pods is not a shared mount (it has mountPropagation: None): what is mounted at " K
-	    "/pods/u/volumes/kubernetes.io~csi/pv/mount would be seen by no pod. The container's "
-	    "volumeMount with mountPath: " K "/pods needs mountPropagation: Bidirectional" },
+	  K
+	  "/pods is not a shared mount (it has mountPropagation: None): no pod would see mounts at " K
+	  "/pods/u/volumes/kubernetes.io~csi/pv/mount. The container's volumeMount "
+	  "with mountPath: " K "/pods needs mountPropagation: Bidirectional" },
 	{ "HostToContainer", ROOT_LINE PODS("shared:7 ") STAGING("master:7 "),
 	  K "/plugins/kubernetes.io/csi/csi.snap.nvidia.com/abc/globalmount",
 	  K "/plugins/kubernetes.io/csi is not a shared mount (it has mountPropagation: "
-	    "HostToContainer, and passes nothing on): what is mounted at " K
-	    "/plugins/kubernetes.io/csi/csi.snap.nvidia.com/abc/globalmount would be seen by no "
-	    "pod. The container's volumeMount with mountPath: " K
+	    "HostToContainer, which propagates nothing to the host): no pod would see mounts at " K
+	    "/plugins/kubernetes.io/csi/csi.snap.nvidia.com/abc/globalmount. The container's "
+	    "volumeMount with mountPath: " K
 	    "/plugins/kubernetes.io/csi needs mountPropagation: Bidirectional" },
 	{ "kubelet lives elsewhere than the manifest says",
 	  ROOT_LINE PODS("shared:7 ") STAGING("shared:7 "),
 	  "/nonexistent/microk8s/pods/u/volumes/kubernetes.io~csi/pv/mount",
-	  "/nonexistent/microk8s/pods is no mount of this container: what is mounted at "
-	  "/nonexistent/microk8s/pods/u/volumes/kubernetes.io~csi/pv/mount would be seen by no "
-	  "pod. The container needs a volumeMount with mountPath: /nonexistent/microk8s/pods and "
+	  "/nonexistent/microk8s/pods is not a mount of this container: no pod would see mounts at "
+	  "/nonexistent/microk8s/pods/u/volumes/kubernetes.io~csi/pv/mount. The container "
+	  "needs a volumeMount with mountPath: /nonexistent/microk8s/pods and "
 	  "mountPropagation: Bidirectional, of a hostPath volume of the same path" },
 	{ "a path that is none of kubelet's", ROOT_LINE PODS("shared:7 "), "/nonexistent/a/b",
-	  "/nonexistent/a is no mount of this container: what is mounted at /nonexistent/a/b "
-	  "would be seen by no pod. The container needs a volumeMount with mountPath: "
+	  "/nonexistent/a is not a mount of this container: no pod would see mounts at /nonexistent/a/b. "
+	  "The container needs a volumeMount with mountPath: "
 	  "/nonexistent/a and mountPropagation: Bidirectional, of a hostPath volume of the same "
 	  "path" },
 	{ "nothing is known to be mounted", PODS("shared:7 "), "/nonexistent/a/b",
-	  "/nonexistent/a is no mount of this container: what is mounted at /nonexistent/a/b "
-	  "would be seen by no pod. The container needs a volumeMount with mountPath: "
+	  "/nonexistent/a is not a mount of this container: no pod would see mounts at /nonexistent/a/b. "
+	  "The container needs a volumeMount with mountPath: "
 	  "/nonexistent/a and mountPropagation: Bidirectional, of a hostPath volume of the same "
 	  "path" },
 };
@@ -192,8 +193,8 @@ START_TEST(at_start_each_of_kubelets_directories_is_looked_at)
 		{ "the directory of pods is private", ROOT_LINE PODS("") STAGING("shared:7 "), 1,
 		  K "/pods is not a shared mount" },
 		{ "only pods is there", ROOT_LINE PODS("shared:7 "), 1,
-		  K "/plugins/kubernetes.io/csi is no mount of this container" },
-		{ "none is there", ROOT_LINE, 2, K "/pods is no mount of this container" },
+		  K "/plugins/kubernetes.io/csi is not a mount of this container" },
+		{ "none is there", ROOT_LINE, 2, K "/pods is not a mount of this container" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -222,12 +223,11 @@ END_TEST
 START_TEST(on_the_host_a_private_mount_is_only_mentioned)
 {
 	static const struct {
-		const char *what, *first, *fields, *text; /* NULL: nothing is said */
+		const char *what, *first, *fields, *text; /* NULL: no message */
 	} rows[] = {
 		{ "shared", "mnt:[1]", "shared:1 ", NULL },
 		{ "private", "mnt:[1]", "", "since it runs beside kubelet" },
-		{ "private, and no telling where this is", NULL, "",
-		  "it cannot be told whether this is a container" },
+		{ "private, and no telling where this is", NULL, "", "it runs in a container" },
 		{ "shared, and no telling", NULL, "shared:1 ", NULL },
 	};
 

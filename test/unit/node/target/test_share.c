@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * virtio-fs volumes on the node, from stage to unstage, over folders that a FUSE daemon serves: how
- * they are proven, mounted and shown to pods, and what becomes of them when their server dies,
- * hangs or is another one.
+ * they are proven, mounted and published, and the effect of a server that dies, hangs or is
+ * replaced.
  */
 #include <errno.h>
 #include <signal.h>
@@ -123,7 +123,7 @@ static void unstage_refused(enum err_code code, const char *says)
 	              err.msg);
 }
 
-/* Of the mount at the path; valid until the next call. NULL: nothing is mounted there. */
+/* The mount at the path; valid until the next call. NULL: nothing is mounted there. */
 static const struct mount *mount_seen(const char *path)
 {
 	static struct mount_table t = MOUNT_TABLE_INIT;
@@ -134,7 +134,7 @@ static const struct mount *mount_seen(const char *path)
 	return mount_at(&t, path);
 }
 
-/* ---- as it should be ---- */
+/* ---- normal operation ---- */
 
 START_TEST(a_share_is_staged_once_and_pods_write_into_its_folder)
 {
@@ -218,10 +218,10 @@ START_TEST(mount_flags_reach_the_mount_and_others_are_refused)
 	static const struct {
 		const char *flag, *says;
 	} rows[] = {
-		{ "errors=remount-ro", "none of those for virtiofs" },
-		{ "nouuid", "none of those for virtiofs" },
-		{ "rootmode=40000", "none of those for virtiofs" },
-		{ "user_id=0", "none of those for virtiofs" },
+		{ "errors=remount-ro", "not an option for virtiofs" },
+		{ "nouuid", "not an option for virtiofs" },
+		{ "rootmode=40000", "not an option for virtiofs" },
+		{ "user_id=0", "not an option for virtiofs" },
 		{ "bind", "the driver makes its own" },
 	};
 	struct stage_request r;
@@ -240,7 +240,7 @@ START_TEST(mount_flags_reach_the_mount_and_others_are_refused)
 	stage_ok(&r);
 	ck_assert_str_eq(mount_seen(w.node.staging)->options, "rw,nosuid,nodev,noatime");
 
-	/* A repeated call with others is another one. */
+	/* A repeated call with other flags differs. */
 	r.cap.n_mount_flags = 1;
 	refused(&r, ERR_EXISTS, "nodev differs");
 	r.cap.n_mount_flags = 0;
@@ -339,7 +339,7 @@ START_TEST(a_share_is_measured_found_healthy_and_has_nothing_to_grow)
 }
 END_TEST
 
-/* ---- whose tag it is ---- */
+/* ---- the owner of a tag ---- */
 
 START_TEST(a_tag_that_another_device_has_is_not_mounted)
 {
@@ -356,7 +356,7 @@ START_TEST(a_tag_that_another_device_has_is_not_mounted)
 	r = request(MODE_MULTI_NODE_MULTI_WRITER);
 	r.want.tag = "tag-b";
 	refused(&r, ERR_PRECONDITION,
-	        _i ? "another device of this host has it" : "is that of virtio2 of");
+	        _i ? "another device of this host has the tag" : "is that of virtio2 of");
 	ck_assert(!dev->bound);
 	share_world_clear(&w);
 }
@@ -373,14 +373,14 @@ START_TEST(a_tag_that_nobody_can_show_is_proven_by_its_absence_before)
 	second = share_world_add(&w, "tag-b");
 	share_world_bind(&w, second);
 	stage();
-	/* Also by a driver that does not know how it was staged. */
+	/* Even by a driver that has not staged it itself. */
 	share_world_restart(&w);
 	stage();
 	unstage_ok();
 
-	/* It had its driver before, and so has another one. */
+	/* It had its driver before, and another device has one as well. */
 	r = request(MODE_MULTI_NODE_MULTI_WRITER);
-	refused(&r, ERR_PRECONDITION, "not certain that the virtio-fs tag tag-a is the one of");
+	refused(&r, ERR_PRECONDITION, "not verify that the virtio-fs tag tag-a belongs to");
 	share_world_unbind(&w, second);
 	stage();
 	unstage_ok();
@@ -443,11 +443,11 @@ START_TEST(what_is_something_else_at_the_staging_path_is_left_alone)
 	disk = nvme_world_add(&w.node.nvme, 1, "", 64 * MIB);
 	d = stage_request(&w.node, disk, "ext4", MODE_SINGLE_NODE_WRITER);
 	r = request(MODE_SINGLE_NODE_WRITER);
-	/* A disk where a share is wanted. */
+	/* A disk at the path, a share requested. */
 	stage_ok(&d);
 	refused(&r, ERR_PRECONDITION, "already shows ext4");
 	unstage_ok();
-	/* A share where a disk is wanted, alive or dead. */
+	/* A share at the path, alive or dead, and a disk requested. */
 	stage_ok(&r);
 	refused(&d, ERR_PRECONDITION, "already shows fuse.virtiofs of the tag tag-a");
 	ck_assert_int_eq(publish(w.node.target, MODE_SINGLE_NODE_WRITER, false, &err), 0);
@@ -518,7 +518,8 @@ START_TEST(a_dead_share_is_said_to_be_dead_and_everything_ends)
 	err_clear(&err);
 	ck_assert_int_eq(publish(w.node.other_target, MODE_MULTI_NODE_MULTI_WRITER, false, &err),
 	                 -1);
-	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "has gone"), "%s", err.msg);
+	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "no longer exists"), "%s",
+	              err.msg);
 	unpublish_ok(w.node.target);
 	unstage_ok();
 	share_world_clear(&w);
@@ -532,7 +533,7 @@ START_TEST(a_share_whose_device_came_anew_is_staged_anew)
 	stage();
 	publish_ok(w.node.target);
 	share_world_unplug(&w, dev);
-	/* The tag now names another folder, or the same one again. */
+	/* The tag now leads to another folder, or to the same one again. */
 	if (_i) {
 		free(dev->folder);
 		dev->folder = xasprintf("%s/another", w.node.nvme.root);
@@ -594,8 +595,9 @@ START_TEST(an_errno_of_the_server_is_an_answer)
 		{ ENOSPC, "ShareAnswersError" },
 		{ EREMOTEIO, "ShareAnswersError" },
 		{ EHOSTDOWN, "ShareAnswersError" },
-		{ ETIMEDOUT, "ShareAnswersError" }, /* as the guard's own, but of the server */
-		{ 511, "ShareAnswersError" },       /* the largest that FUSE lets through */
+		/* the same errno as the guard's own, but from the server */
+		{ ETIMEDOUT, "ShareAnswersError" },
+		{ 511, "ShareAnswersError" }, /* the largest that FUSE permits */
 	};
 	struct volume_stats stats;
 	struct err err = ERR_INIT;
@@ -622,7 +624,7 @@ START_TEST(an_errno_of_the_server_is_an_answer)
 }
 END_TEST
 
-/* After the answer that lets the unmount begin, the server may hang at the next question. */
+/* After the answer that starts the unmount, the server may hang at the next request. */
 START_TEST(the_last_unpublish_asks_the_server_once)
 {
 	static const int rows[] = { 0, ESTALE, ENOTCONN };
@@ -651,7 +653,7 @@ START_TEST(a_share_whose_root_cannot_be_listed_is_served_as_any_other)
 	SKIP_UNLESS_ROOT("mounts");
 	begin();
 	stage();
-	/* The server has no descriptor left for opendir(3), and needs none for statfs(2). */
+	/* The server has no descriptor for opendir(3), and needs none for statfs(2). */
 	ck_assert_int_eq(prlimit(dev->daemon.pid, RLIMIT_NOFILE, &none, NULL), 0);
 	run_tool("! ls %s 2>/dev/null", w.node.staging);
 	publish_ok(w.node.target);
@@ -665,7 +667,7 @@ START_TEST(a_share_whose_root_cannot_be_listed_is_served_as_any_other)
 }
 END_TEST
 
-/* As kubelet does: again, until who waited for the server has its answer. */
+/* As kubelet: retries until the thread that waits for the server has its answer. */
 static void unstage_in_the_end(const char *volume, const char *path)
 {
 	struct deadline d = soon();
@@ -692,7 +694,7 @@ START_TEST(a_share_that_hangs_is_waited_for_and_its_pods_end)
 	share_signal(&dev->daemon, SIGSTOP);
 	r = request(MODE_MULTI_NODE_MULTI_WRITER);
 	ck_assert_int_eq(node_stage(&w.node.node, &r, soon(), &err), -1);
-	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "cannot be looked at"), "%s",
+	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "cannot be checked"), "%s",
 	              err.msg);
 	err_clear(&err);
 	ck_assert_int_eq(publish(w.node.other_target, MODE_MULTI_NODE_MULTI_WRITER, false, &err),
@@ -704,9 +706,9 @@ START_TEST(a_share_that_hangs_is_waited_for_and_its_pods_end)
 	ck_assert_uint_eq(health.n, 1);
 	ck_assert_str_eq(health.v[0].reason, "FilesystemNotResponding");
 	unpublish_ok(w.node.target);
-	unstage_refused(ERR_UNAVAILABLE, "would wait for its server");
+	unstage_refused(ERR_UNAVAILABLE, "would block on its server");
 	ck_assert_ptr_nonnull(mount_seen(w.node.staging));
-	/* All of this was answered while it hung. */
+	/* All calls before this returned while the server hung. */
 	share_signal(&dev->daemon, SIGCONT);
 	unstage_in_the_end(VOLUME_ID, w.node.staging);
 	share_world_clear(&w);
@@ -731,13 +733,13 @@ START_TEST(two_shares_that_hang_at_once_do_not_wait_for_each_other)
 	stage_ok(&r);
 	share_signal(&dev->daemon, SIGSTOP);
 	share_signal(&second->daemon, SIGSTOP);
-	unstage_refused(ERR_UNAVAILABLE, "would wait for its server");
+	unstage_refused(ERR_UNAVAILABLE, "would block on its server");
 	ck_assert_int_eq(node_unstage(&w.node.node, "pvc-2", path, soon(), &err), -1);
 	ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
 	err_clear(&err);
 	share_signal(&second->daemon, SIGCONT);
 	unstage_in_the_end("pvc-2", path);
-	unstage_refused(ERR_UNAVAILABLE, "would wait for its server");
+	unstage_refused(ERR_UNAVAILABLE, "would block on its server");
 	/* The DPU gives it up: its function goes, and the unstage ends. */
 	share_signal(&dev->daemon, SIGCONT);
 	share_world_unplug(&w, dev);
@@ -760,7 +762,7 @@ START_TEST(a_refused_unstage_changes_nothing_for_the_stage_that_follows)
 	unstage_refused(ERR_PRECONDITION, "its share is still mounted at");
 	share_world_plug(&w, dev);
 	stage();
-	/* The pods' own mounts are of the share that went. */
+	/* The pods' own mounts are of the share that was removed. */
 	unpublish_ok(w.node.target);
 	unpublish_ok(w.node.other_target);
 	publish_ok(w.node.target);
@@ -791,7 +793,7 @@ START_TEST(tags_that_two_functions_have_exchanged_are_not_mounted)
 	share_world_plug(&w, second);
 	share_world_bind(&w, second);
 	r = request(MODE_MULTI_NODE_MULTI_WRITER);
-	r.want.tag = "tag-a"; /* the attachment still says so of the first function */
+	r.want.tag = "tag-a"; /* the attachment still has the tag of the first function */
 	refused(&r, ERR_PRECONDITION, "tag");
 	ck_assert(!dev->bound);
 	share_world_clear(&w);
@@ -810,12 +812,12 @@ START_TEST(a_server_that_hangs_during_the_stage_leaves_nothing_mounted)
 	share_world_bind(&w, dev);
 	share_signal(&dev->daemon, SIGSTOP);
 	r = request(MODE_MULTI_NODE_MULTI_WRITER);
-	/* A copy that stands for the first mount of the tag, which does not ask the server. */
+	/* A copy in place of the first mount of the tag, which sends the server no request. */
 	run_tool("mkdir %s/copy && mount -i -n -c --bind %s/tag-a %s/copy", w.node.nvme.root,
 	         w.tags, w.node.nvme.root);
 	refused(&r, ERR_UNAVAILABLE, "has not answered");
 	share_signal(&dev->daemon, SIGCONT);
-	/* As kubelet does, until who waited for it has its answer. */
+	/* As kubelet: retries until the thread that waits for the server has its answer. */
 	do {
 		err_clear(&err);
 		rc = node_stage(&w.node.node, &r, soon(), &err);
@@ -826,7 +828,7 @@ START_TEST(a_server_that_hangs_during_the_stage_leaves_nothing_mounted)
 }
 END_TEST
 
-/* ---- others who hold it ---- */
+/* ---- other holders ---- */
 
 static pid_t capture_mounts(void)
 {
@@ -867,7 +869,7 @@ START_TEST(a_share_that_another_mount_namespace_has_stays_staged_unless_it_is_de
 }
 END_TEST
 
-/* A share has no disk to claim, so only the look at the mount namespaces decides. */
+/* A share has no disk to claim, so only the scan of the mount namespaces decides. */
 START_TEST(a_share_that_may_be_mounted_elsewhere_stays_staged)
 {
 	char *proc AUTO(free) = NULL;
@@ -880,7 +882,8 @@ START_TEST(a_share_that_may_be_mounted_elsewhere_stays_staged)
 	         "ln -s /proc/self /proc/sys %s",
 	         proc, proc, proc, proc);
 	w.node.node.o.proc_root = proc;
-	unstage_refused(ERR_UNAVAILABLE, "it is not known whether its share is mounted in another");
+	unstage_refused(ERR_UNAVAILABLE,
+	                "could not determine whether its share is mounted in another");
 	run_tool("rm -r %s/8", proc);
 	unstage_ok();
 	share_world_clear(&w);
@@ -906,8 +909,8 @@ START_TEST(a_file_open_in_the_staged_share_is_named)
 END_TEST
 
 /*
- * Where the server says that a directory is a mount point of its own, the kernel mounts it by
- * itself, from a source that has no name.
+ * If the server marks a directory as a mount point of its own, the kernel mounts it, with the
+ * source "none".
  */
 START_TEST(what_the_kernel_mounted_within_a_share_goes_with_it)
 {
@@ -922,7 +925,7 @@ START_TEST(what_the_kernel_mounted_within_a_share_goes_with_it)
 	at = xasprintf("%s/sub", w.node.target);
 	beside = xasprintf("%s/beside", w.node.target);
 	share_start(&sub, "none", w.node.nvme.root, at);
-	/* Another share that somebody has mounted in there is his. */
+	/* Another share mounted in there by a user must stay. */
 	share_start(&other, "tag-z", w.node.nvme.root, beside);
 	ck_assert_int_eq(node_unpublish(&w.node.node, VOLUME_ID, w.node.target, &err), -1);
 	ck_assert_msg(strstr(err.msg, "beside is mounted below it"), "%s", err.msg);
@@ -934,7 +937,7 @@ START_TEST(what_the_kernel_mounted_within_a_share_goes_with_it)
 }
 END_TEST
 
-/* ---- looks at a tag ---- */
+/* ---- probes of a tag ---- */
 
 START_TEST(a_look_that_a_killed_driver_has_left_is_tidied_up)
 {
@@ -960,7 +963,7 @@ START_TEST(a_look_that_a_killed_driver_has_left_is_tidied_up)
 }
 END_TEST
 
-/* The start tidies up beside the calls. */
+/* The start tidies up concurrently with calls. */
 START_TEST(a_look_of_this_driver_is_left_alone)
 {
 	struct str did AUTO(str_clear) = STR_INIT(1000);
@@ -977,7 +980,7 @@ START_TEST(a_look_of_this_driver_is_left_alone)
 	ck_assert_msg(share_tidy(&w.node.node, &did, &err) == 0, "%s", err.msg);
 	ck_assert_str_eq(did.ptr, "");
 	ck_assert_uint_eq(mounts_below(w.node.plugin_dir), 1);
-	/* The next driver's is another one. */
+	/* For the next driver process, it belongs to another driver. */
 	share_world_restart(&w);
 	ck_assert_msg(share_tidy(&w.node.node, &did, &err) == 0, "%s", err.msg);
 	ck_assert_uint_eq(mounts_below(w.node.plugin_dir), 0);

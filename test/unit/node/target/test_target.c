@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mount points: what is made, what is taken back, and what is never touched. */
+/* Mount points: created ones, those removed by an undo, and files that are never touched. */
 #include "test/lib/suite.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ START_TEST(levels_that_are_missing_are_made_and_taken_back)
 		const char *what, *path;
 		enum target_kind kind;
 		unsigned made;
-		const char *error; /* NULL: fine */
+		const char *error; /* NULL: accepted */
 	} rows[] = {
 		{ "a directory", "new", TARGET_DIR, 1, NULL },
 		{ "with its parents", "a/b/c", TARGET_DIR, 3, NULL },
@@ -57,7 +57,9 @@ START_TEST(levels_that_are_missing_are_made_and_taken_back)
 		{ "a file with data", "data", TARGET_FILE, 0, "2 bytes of data" },
 		{ "a link to a directory", "link", TARGET_DIR, 0, "is not a directory" },
 		{ "a fifo", "fifo", TARGET_FILE, 0, "is not a file" },
-		{ "below a file", "empty/x/y", TARGET_DIR, 0, "Not a directory" },
+		{ "below a file", "empty/x/y", TARGET_DIR, 0, "no directory" },
+		{ "below a link", "link/x", TARGET_DIR, 0, "is a symbolic link" },
+		{ "a file below a link", "link/x", TARGET_FILE, 0, "is a symbolic link" },
 	};
 
 	begin();
@@ -101,6 +103,13 @@ START_TEST(taking_back_stops_where_somebody_has_put_something)
 	run_tool("grep -q rows %s && rm %s && ln -s %s/data %s", path, path, root, path);
 	target_unmake(path, made);
 	run_tool("test -L %s && test -s %s/data", path, root);
+
+	/* Nor behind a link that has replaced a directory. */
+	run_tool("cd %s && rm -r a && mkdir -p full/c && ln -s full a", root);
+	free(TAKE(path));
+	path = path_of("a/c");
+	target_unmake(path, 1);
+	run_tool("test -d %s/full/c", root);
 	end();
 }
 END_TEST

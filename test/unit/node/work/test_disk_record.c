@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a record speaks of the disk that is there now, and when it says nothing. */
+/* Whether a record matches the present disk. */
 #include "test/lib/suite.h"
 
 #include <stdlib.h>
@@ -57,42 +57,63 @@ static char *text_of(const struct disk_record *r)
 
 START_TEST(a_record_speaks_of_its_own_attachment_only)
 {
-	static const struct disk_record written = { "a", &disk, "ext4", 7, "uid-1", 0 };
+	static const struct disk_record written = { "a", &disk, "ext4", 7, "uid-1", 0, NULL };
 	static const struct {
 		const char *what, *boot;
 		struct disk_record now;
 		bool matches;
 	} rows[] = {
-		{ "the same", "boot-1\n", { "a", &disk, "ext4", 7, "uid-1", 0 }, true },
-		{ "the same, unsaid", "boot-1\n", { "a", &disk, "ext4", 7, NULL, 0 }, true },
-		{ "after a reboot", "boot-2\n", { "a", &disk, "ext4", 3, "uid-1", 0 }, true },
+		{ "the same", "boot-1\n", { "a", &disk, "ext4", 7, "uid-1", 0, NULL }, true },
+		{ "the same, unsaid", "boot-1\n", { "a", &disk, "ext4", 7, NULL, 0, NULL }, true },
+		{ "after a reboot", "boot-2\n", { "a", &disk, "ext4", 3, "uid-1", 0, NULL }, true },
 		{ "reattached, but with this UID",
 		  "boot-1\n",
-		  { "a", &disk, "ext4", 8, "uid-1", 0 },
+		  { "a", &disk, "ext4", 8, "uid-1", 0, NULL },
 		  true },
-		{ "another attachment", "boot-2\n", { "a", &disk, "ext4", 7, "uid-2", 0 }, false },
-		{ "a part of the UID", "boot-2\n", { "a", &disk, "ext4", 7, "uid-", 0 }, false },
+		{ "another attachment",
+		  "boot-2\n",
+		  { "a", &disk, "ext4", 7, "uid-2", 0, NULL },
+		  false },
+		{ "a part of the UID",
+		  "boot-2\n",
+		  { "a", &disk, "ext4", 7, "uid-", 0, NULL },
+		  false },
 		{ "another attachment of this boot",
 		  "boot-1\n",
-		  { "a", &disk, "ext4", 7, "uid-2", 0 },
+		  { "a", &disk, "ext4", 7, "uid-2", 0, NULL },
 		  false },
 		{ "a part of the UID in this boot",
 		  "boot-1\n",
-		  { "a", &disk, "ext4", 7, "uid-", 0 },
+		  { "a", &disk, "ext4", 7, "uid-", 0, NULL },
 		  false },
-		{ "unsaid after a reboot", "boot-2\n", { "a", &disk, "ext4", 7, "", 0 }, false },
+		{ "unsaid after a reboot",
+		  "boot-2\n",
+		  { "a", &disk, "ext4", 7, "", 0, NULL },
+		  false },
 		{ "another disk of this boot",
 		  "boot-1\n",
-		  { "a", &disk, "ext4", 8, "", 0 },
+		  { "a", &disk, "ext4", 8, "", 0, NULL },
 		  false },
-		{ "another volume", "boot-1\n", { "b", &disk, "ext4", 7, "uid-1", 0 }, false },
-		{ "another filesystem", "boot-1\n", { "a", &disk, "ext3", 7, "uid-1", 0 }, false },
-		{ "another UUID", "boot-1\n", { "a", &other_uuid, "ext4", 7, "uid-1", 0 }, false },
+		{ "another volume",
+		  "boot-1\n",
+		  { "b", &disk, "ext4", 7, "uid-1", 0, NULL },
+		  false },
+		{ "another filesystem",
+		  "boot-1\n",
+		  { "a", &disk, "ext3", 7, "uid-1", 0, NULL },
+		  false },
+		{ "another UUID",
+		  "boot-1\n",
+		  { "a", &other_uuid, "ext4", 7, "uid-1", 0, NULL },
+		  false },
 		{ "another namespace",
 		  "boot-1\n",
-		  { "a", &other_nsid, "ext4", 7, "uid-1", 0 },
+		  { "a", &other_nsid, "ext4", 7, "uid-1", 0, NULL },
 		  false },
-		{ "another size", "boot-1\n", { "a", &other_size, "ext4", 7, "uid-1", 0 }, false },
+		{ "another size",
+		  "boot-1\n",
+		  { "a", &other_size, "ext4", 7, "uid-1", 0, NULL },
+		  false },
 	};
 
 	begin();
@@ -109,7 +130,7 @@ START_TEST(a_record_speaks_of_its_own_attachment_only)
 		rc = disk_record_matches(&n, DISK_RECORD_MKFS, &rows[i].now, &err);
 		ck_assert_msg(rc == (rows[i].matches ? 0 : DISK_RECORD_ABSENT), "%s: %d",
 		              rows[i].what, rc);
-		/* One of mkfs says nothing about e2fsck. */
+		/* A record of mkfs does not apply to e2fsck. */
 		ck_assert_int_eq(disk_record_matches(&n, DISK_RECORD_E2FSCK, &rows[i].now, &err),
 		                 DISK_RECORD_ABSENT);
 		ck_assert_int_eq(state_file_remove_synced(path, &err), 0);
@@ -139,10 +160,10 @@ START_TEST(a_record_without_a_uid_goes_by_the_boot_and_the_disks_number)
 	begin();
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct disk_record then = {
-			"a", &disk, "ext4", rows[i].diskseq_then, rows[i].attachment_then, 0
+			"a", &disk, "ext4", rows[i].diskseq_then, rows[i].attachment_then, 0, NULL
 		};
 		struct disk_record now = {
-			"a", &disk, "ext4", rows[i].diskseq_now, rows[i].attachment_now, 0
+			"a", &disk, "ext4", rows[i].diskseq_now, rows[i].attachment_now, 0, NULL
 		};
 		char *path AUTO(free) = disk_record_path(&n, "a", DISK_RECORD_MKFS),
 			   *text AUTO(free) = NULL;
@@ -161,10 +182,10 @@ START_TEST(a_record_without_a_uid_goes_by_the_boot_and_the_disks_number)
 }
 END_TEST
 
-/* However much of it a crash has left. */
+/* A crash may have left any part of the record. */
 START_TEST(a_record_that_is_cut_matches_nothing)
 {
-	static const struct disk_record written = { "a", &disk, "ext4", 7, "uid-1", 0 };
+	static const struct disk_record written = { "a", &disk, "ext4", 7, "uid-1", 0, NULL };
 	char *path AUTO(free) = NULL, *text AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 
@@ -185,8 +206,8 @@ END_TEST
 START_TEST(a_record_is_described_to_people_and_kept_while_it_may_match)
 {
 	static const struct disk_record rows[] = {
-		{ "a", &disk, "ext4", 7, "uid-1", 0 },
-		{ "a", &disk, "xfs", 7, "", 0 },
+		{ "a", &disk, "ext4", 7, "uid-1", 0, NULL },
+		{ "a", &disk, "xfs", 7, "", 0, NULL },
 	};
 
 	begin();
@@ -212,16 +233,16 @@ END_TEST
 START_TEST(a_disk_that_is_handed_out_ends_what_records_say_of_it)
 {
 	static const struct device unnamed = { .uuid = "", .nsid = 1, .size = 4096 };
-	static const struct disk_record of_a = { "a", &disk, "ext4", 7, "uid-1", 0 };
-	static const struct disk_record of_unnamed = { "a", &unnamed, "ext4", 7, "uid-1", 0 };
+	static const struct disk_record of_a = { "a", &disk, "ext4", 7, "uid-1", 0, NULL };
+	static const struct disk_record of_unnamed = { "a", &unnamed, "ext4", 7, "uid-1", 0, NULL };
 	static const struct {
 		const char *what, *boot;
 		const struct disk_record *written;
-		const char *volume; /* to which it is handed out */
+		const char *volume; /* the volume that gets the disk */
 		const struct device *dev;
 		uint64_t diskseq;
 		bool read_only;
-		bool mkfs, e2fsck; /* which record ends */
+		bool mkfs, e2fsck; /* true: this record is removed */
 	} rows[] = {
 		{ "to its volume", "boot-1\n", &of_a, "a", &disk, 7, false, true, true },
 		{ "for reading", "boot-1\n", &of_a, "a", &disk, 7, true, true, false },
@@ -272,7 +293,7 @@ START_TEST(a_record_that_cannot_be_read_now_keeps_the_disk)
 	struct err err = ERR_INIT;
 	struct rlimit was, few;
 	char *path AUTO(free) = NULL, *text AUTO(free) = NULL, *link AUTO(free) = NULL;
-	static const struct disk_record of_b = { "b", &disk, "ext4", 7, "uid-1", 0 };
+	static const struct disk_record of_b = { "b", &disk, "ext4", 7, "uid-1", 0, NULL };
 	int rc = -1;
 
 	begin();
@@ -280,7 +301,7 @@ START_TEST(a_record_that_cannot_be_read_now_keeps_the_disk)
 	path = disk_record_path(&n, "b", DISK_RECORD_MKFS);
 	text = text_of(&of_b);
 	ck_assert_int_eq(state_file_write_synced(path, text, &err), 0);
-	link = xasprintf("%s/" STATE_DIR_JOBS "/link", root); /* no record, and so no matter */
+	link = xasprintf("%s/" STATE_DIR_JOBS "/link", root); /* not a record, and so ignored */
 	ck_assert_int_eq(symlink("/nowhere", link), 0);
 	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
 	for (int more = 0; more < 5 && rc; more++) {
@@ -302,7 +323,7 @@ END_TEST
 
 START_TEST(a_record_that_cannot_be_kept_is_an_error)
 {
-	static const struct disk_record written = { "a", &disk, "ext4", 7, "uid-1", 0 };
+	static const struct disk_record written = { "a", &disk, "ext4", 7, "uid-1", 0, NULL };
 	char *path AUTO(free) = NULL, *dir AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 
@@ -321,7 +342,7 @@ END_TEST
 
 START_TEST(while_the_boot_is_not_known_a_record_is_neither_believed_nor_written_off)
 {
-	static const struct disk_record written = { "a", &disk, "ext4", 7, "", 0 };
+	static const struct disk_record written = { "a", &disk, "ext4", 7, "", 0, NULL };
 	static const char *const unknown[] = { "", "\n",
 		                               "an id that is longer than those of any "
 		                               "kernel, and would be cut to another" };
@@ -351,6 +372,41 @@ START_TEST(while_the_boot_is_not_known_a_record_is_neither_believed_nor_written_
 }
 END_TEST
 
+/* Each of these would add a line, and turn the record into one of another disk or boot. */
+START_TEST(a_text_that_would_add_a_line_makes_no_record)
+{
+	static const struct device odd_disk = { .uuid = "u\nnsid=9", .nsid = 1, .size = 4096 };
+	static const struct disk_record odd[] = {
+		{ "a\nuuid=v", &disk, "ext4", 7, "uid-1", 0, NULL },
+		{ "a\n", &disk, "ext4", 7, "uid-1", 0, NULL },
+		{ "a\r", &disk, "ext4", 7, "uid-1", 0, NULL },
+		{ "a", &odd_disk, "ext4", 7, "uid-1", 0, NULL },
+		{ "a", &disk, "ext4\nuuid=v", 7, "uid-1", 0, NULL },
+		{ "a", &disk, "ext4", 7, "x\nboot=boot-2\ndiskseq=8\nattachment=x", 0, NULL },
+		{ "a", &disk, "ext4", 7, "\n", 0, NULL },
+	};
+	static const enum disk_record_kind kinds[] = { DISK_RECORD_MKFS, DISK_RECORD_E2FSCK,
+		                                       DISK_RECORD_UNSTAGE };
+
+	begin();
+	for (size_t i = 0; i < ARRAY_LEN(odd); i++)
+		for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
+			/* The record of an unstage has neither. */
+			bool is_whole = kinds[k] == DISK_RECORD_UNSTAGE && i >= 4;
+			char *text AUTO(free) = NULL;
+			struct err err = ERR_INIT;
+			int rc = disk_record_text(&n, kinds[k], &odd[i], &text, &err);
+
+			ck_assert_msg(rc == (is_whole ? 0 : -1), "row %zu, kind %zu: %s", i, k,
+			              text);
+			ck_assert_msg(is_whole || (err.code == ERR_INVALID &&
+			                           strstr(err.msg, "has a control character")),
+			              "row %zu, kind %zu: %s", i, k, err.msg);
+		}
+	end();
+}
+END_TEST
+
 /* A driver is upgraded, and rolled back, while such files exist. */
 START_TEST(the_text_is_that_of_older_versions)
 {
@@ -362,7 +418,7 @@ START_TEST(the_text_is_that_of_older_versions)
 		"boot=boot-1\ndiskseq=7\nattachment=\n";
 	static const char unstage[] = "device=0:0 filesystem=0:77\nvolume=a\nuuid=u\nnsid=1\n"
 				      "boot=boot-1\ndiskseq=7\n";
-	const struct disk_record r = { "a", &disk, "ext4", 7, "uid-1", makedev(0, 77) };
+	const struct disk_record r = { "a", &disk, "ext4", 7, "uid-1", makedev(0, 77), NULL };
 	char *path AUTO(free) = NULL, *text AUTO(free) = NULL, *leaving AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 
@@ -382,7 +438,8 @@ START_TEST(the_text_is_that_of_older_versions)
 }
 END_TEST
 
-SUITE("disk_record", the_text_is_that_of_older_versions, a_record_speaks_of_its_own_attachment_only,
+SUITE("disk_record", a_text_that_would_add_a_line_makes_no_record,
+      the_text_is_that_of_older_versions, a_record_speaks_of_its_own_attachment_only,
       a_record_without_a_uid_goes_by_the_boot_and_the_disks_number,
       a_record_that_is_cut_matches_nothing,
       a_record_is_described_to_people_and_kept_while_it_may_match,

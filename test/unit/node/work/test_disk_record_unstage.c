@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record of a disk that is being let go: which disk it is believed to be about. */
+/* The record of a disk that is being unstaged: the disk that it matches. */
 #include "test/lib/suite.h"
 
 #include <stdlib.h>
@@ -178,7 +178,7 @@ static void not_known(int rc, struct err *err)
 	err_clear(err);
 }
 
-/* Which boot this is may be not known for lack of a descriptor. */
+/* The boot may be unknown for lack of a descriptor. */
 START_TEST(a_boot_that_cannot_be_named_is_not_taken_for_another_one)
 {
 	struct found f;
@@ -196,7 +196,7 @@ START_TEST(a_boot_that_cannot_be_named_is_not_taken_for_another_one)
 	not_known(write_of("pvc-2", &f, &err), &err);
 	node_world_tell_boot(&w);
 	ck_assert_int_eq(read_of("pvc-2", &f), DISK_RECORD_ABSENT);
-	/* A driver that has read it once does not ask again. */
+	/* A driver that has read it once does not read it again. */
 	node_world_restart(&w, true);
 	run_tool("rm -r %s/proc/sys", w.nvme.root);
 	ck_assert_int_eq(read_of(VOLUME_ID, &f), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs: what a call and its retry get when the work takes longer than they may wait. */
+/* Jobs: the results of a call and its retry if the work takes longer than they may wait. */
 #include "test/lib/suite.h"
 #include "test/lib/metric_oldest.h"
 #include "test/lib/wait.h"
@@ -18,11 +18,11 @@
 #include "node/work/job.h"
 #include "test/lib/skip.h"
 
-/* The limit that no job reaches, and the one that each has reached once it has begun. */
+/* A limit that no job reaches, and one that each job has reached once it runs. */
 #define NEVER_OLD 3600000
 #define OLD_AT_ONCE 1
 
-/* Work that ends when it is told to. */
+/* Work that ends on request. */
 struct gated_work {
 	int gate[2];
 	int rc;
@@ -94,7 +94,7 @@ START_TEST(work_that_ends_in_time_answers_its_call)
 		if (rcs[i])
 			ck_assert_str_eq(err.msg, "no luck");
 		wait_freed(&w);
-		/* It was told; there is nothing to join. */
+		/* Its result was returned; there is nothing to join. */
 		err_clear(&err);
 		ck_assert_int_eq(job_join(j, "a", deadline_in_ms(0), &err), 0);
 		jobs_free(j);
@@ -115,7 +115,7 @@ START_TEST(a_retry_joins_and_gets_the_result_once)
 		ck_assert_int_eq(start(j, "a", &w, 20, &err), -1);
 		ck_assert_int_eq(err.code, ERR_DEADLINE);
 		ck_assert_msg(strstr(err.msg, "mkfs of x has been running for 0.") &&
-		                      strstr(err.msg, "goes on"),
+		                      strstr(err.msg, "continues"),
 		              "%s", err.msg);
 		err_clear(&err);
 		ck_assert_int_eq(job_join(j, "other", deadline_in_ms(0), &err), 0);
@@ -205,7 +205,7 @@ START_TEST(each_kind_has_turns_of_its_own)
 }
 END_TEST
 
-/* A tool that is stopped. It writes its pid to the pipe that is its argument. */
+/* A tool that is stopped. It writes its pid to the pipe in its argument. */
 static int run_stopped(void *arg, struct err *err)
 {
 	struct gated_work *w = arg;
@@ -277,7 +277,7 @@ START_TEST(an_old_job_that_ends_gives_no_second_turn)
 	ck_assert_int_eq(start(j, "c", &young, 0, &err), -1);
 	ck_assert_int_eq(start(j, "d", &last, 0, &err), -1);
 	/* On a machine that stood still for a moment the young one is old, too. */
-	ck_assert_msg(strstr(err.msg, "before it was this one's turn") ||
+	ck_assert_msg(strstr(err.msg, "before this volume's turn") ||
 	                      metric_value(METRIC_JOBS_OLD, NULL) == 1,
 	              "%s", err.msg);
 	open_gate(&young);
@@ -310,7 +310,7 @@ START_TEST(old_checks_are_bounded_by_their_memory)
 	jobs_old(j, &names);
 	ck_assert_uint_eq(names.n, JOB_MOST_CHECKS);
 	ck_assert_int_eq(metric_value(METRIC_JOBS_OLD, NULL), JOB_MOST_CHECKS);
-	/* One that ends, not the one with the turn, makes room. */
+	/* Any job that ends makes room, not only the one with the turn. */
 	open_gate(&w[0]);
 	open_gate(&w[JOB_MOST_CHECKS]);
 	err_clear(&err);
@@ -338,15 +338,15 @@ START_TEST(who_waits_for_all_learns_what_still_runs)
 	ck_assert_msg(str_has_prefix(err.msg, "mkfs of x (volume a) for "), "%s", err.msg);
 	open_gate(&w);
 	err_clear(&err);
-	/* One that failed has ended, too. */
+	/* A failed job has ended as well. */
 	ck_assert_msg(jobs_wait(j, wait_limit(), &err) == 0, "%s", err.msg);
 	jobs_free(j);
 }
 END_TEST
 
 /*
- * On one processor a thread that wakes its caller is often put aside before it closes what it has.
- * Nobody waits for every second job, so that its thread has a line to write.
+ * On one processor, a thread that wakes its caller is often preempted before it closes its
+ * descriptors. No call waits for every second job, so that its thread has a line to log.
  */
 START_TEST(who_has_waited_for_all_finds_nothing_held)
 {
@@ -465,7 +465,7 @@ START_TEST(jobs_go_on_after_their_owner)
 		work_init(&w[i], i == 1 ? -1 : 0);
 		ck_assert_int_eq(start(j, keys[i], &w[i], 10, &err), -1);
 	}
-	open_gate(&w[1]); /* failed, and nobody asks */
+	open_gate(&w[1]); /* failed, and no call fetches the result */
 	wait_freed(&w[1]);
 	ck_assert_ptr_null(jobs_free(j));
 	ck_assert_ptr_null(jobs_free(NULL));

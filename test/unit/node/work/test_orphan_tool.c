@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A driver on the host is killed alone while its mkfs or e2fsck works. The tool goes on; until it
- * has ended, the next driver neither stages the volume nor calls it unstaged.
+ * A driver on the host is killed while its mkfs or e2fsck works, but the tool is not. The tool
+ * continues; until it has ended, the next driver neither stages the volume nor reports it as
+ * unstaged.
  */
 #include "test/lib/suite.h"
 #include "test/lib/wait.h"
@@ -44,7 +45,7 @@ static void begin(void)
 	disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
 }
 
-/* A tool that counts who works at the same time, until <root>/go is there. */
+/* A tool that counts concurrent runs, until <root>/go exists. */
 static void slow_tool(const char *name)
 {
 	static char dir[256];
@@ -80,7 +81,7 @@ static int unstage(struct err *err)
 	return node_unstage(&w.node, VOLUME_ID, w.staging, soon(), err);
 }
 
-/* Another process is the driver, and gets SIGKILL once its tool runs. */
+/* The driver is another process, and gets SIGKILL once its tool runs. */
 static void kill_driver_during(const char *fs_type)
 {
 	pid_t driver = fork();
@@ -132,7 +133,9 @@ START_TEST(a_volume_whose_tool_outlived_the_driver_is_neither_staged_nor_unstage
 }
 END_TEST
 
-/* Whom a record leads to. What is no longer this disk says nothing about this volume. */
+/*
+ * The disk that a record leads to. If it differs from this disk, it says nothing about this volume.
+ */
 START_TEST(a_record_leads_to_its_own_disk_only)
 {
 	static const struct {
@@ -189,7 +192,7 @@ START_TEST(a_record_leads_to_its_own_disk_only)
 }
 END_TEST
 
-/* The driver is started while descriptors are short, and cannot read which boot this is. */
+/* The driver is started while descriptors are short, and cannot read the boot id. */
 START_TEST(a_tool_is_not_passed_over_while_the_boot_is_not_known)
 {
 	struct err err = ERR_INIT;
@@ -205,7 +208,7 @@ START_TEST(a_tool_is_not_passed_over_while_the_boot_is_not_known)
 		              "%s: %s", err_code_name(err.code), err.msg);
 	}
 	node_world_tell_boot(&w);
-	/* Who holds the lock is not seen in this procfs. */
+	/* The holder of the lock is invisible in this procfs. */
 	node_world_impatient(&w);
 	ck_assert_int_eq(unstage(&err), -1);
 	node_world_patient(&w);

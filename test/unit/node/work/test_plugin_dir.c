@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The disk of the driver's own folder fails: at each step that changes something there, for once or
- * from then on, full, read-only, or with an error. Each call is answered OK or by a code that may
- * be repeated; with a sound disk the same call succeeds, and no record is left.
+ * The disk of the driver's own folder fails: at each step that changes something there, once or
+ * permanently, full, read-only, or with an error. Each call returns OK or a code that permits a
+ * retry; with a working disk the same call succeeds, and no record is left.
  */
 #include "test/lib/suite.h"
 
@@ -25,7 +25,7 @@
 #include "test/lib/skip.h"
 
 #define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
-#define STEPS_MAX 100 /* more than any call has */
+#define STEPS_MAX 100 /* more than any call takes */
 #define FILES_MAX 1024
 
 static struct node_world w;
@@ -34,7 +34,7 @@ static struct nvme_disk *disk;
 /* ---- the disk ---- */
 
 static struct {
-	const char *dir; /* NULL: sound */
+	const char *dir; /* NULL: no faults */
 	int sys;
 	bool lasting;
 	unsigned at; /* the step that fails */
@@ -47,7 +47,7 @@ static bool in_dir(const char *path)
 	return faults.dir && strncmp(path, faults.dir, strlen(faults.dir)) == 0;
 }
 
-/* Does this step fail? */
+/* True if this step fails. */
 static bool fails(bool concerns)
 {
 	unsigned step = concerns ? faults.steps++ : 0;
@@ -58,7 +58,7 @@ static bool fails(bool concerns)
 	return true;
 }
 
-/* The driver's, in the place of the C library's. */
+/* Replaces the C library's function for the driver. */
 int open(const char *path, int flags, ...)
 {
 	mode_t mode = 0;
@@ -147,7 +147,7 @@ static int get_info(struct err *err)
 	return max_volumes_answer(&w.node, soon(), &m, err);
 }
 
-/* A start that cannot tidy up says so and serves. */
+/* A start that cannot tidy up logs that, and serves. */
 static int start(struct err *err)
 {
 	struct str did AUTO(str_clear) = STR_INIT(1000);
@@ -212,7 +212,7 @@ static const struct {
 	{ EROFS, false }, { EIO, true },     { EIO, false },
 };
 
-/* A driver that has just started, on a blank disk, without records. */
+/* A freshly started driver, on a blank disk, without records. */
 static void begin_attempt(void)
 {
 	struct node_options o = w.node.o;
@@ -248,7 +248,7 @@ static bool fail_at(size_t row, size_t kind, unsigned at)
 	              rows[row].what, strerror(disks[kind].sys), at, err.msg, again.msg);
 	err_clear(&again);
 	ck_assert_msg(unstage(&again) == 0, "%s: %s", rows[row].what, again.msg);
-	/* A record that could not be removed after a check has the next stage check once more. */
+	/* If a record could not be removed after a check, the next stage checks again. */
 	if (rows[row].call == stage)
 		ck_assert_msg(stage(&again) == 0 && unstage(&again) == 0, "%s: %s", rows[row].what,
 		              again.msg);
@@ -272,6 +272,42 @@ START_TEST(a_disk_that_fails_below_the_driver_is_told_and_forgotten)
 }
 END_TEST
 
-SUITE_TIMEOUT("plugin dir", 120,
+/*
+ * The folder itself is read-only. A filesystem needs a record before its last unmount, raw block
+ * does not.
+ */
+START_TEST(calls_that_record_nothing_work_on_a_read_only_folder)
+{
+	static const char *const types[] = { "ext4", NULL };
+	struct err err = ERR_INIT;
+	struct stage_request r;
+	int rc;
+
+	SKIP_UNLESS_LOOP();
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, UUID, 64 * MIB);
+	if (types[_i])
+		run_tool("mkfs.%s -q %s", types[_i], disk->loop);
+	run_tool("mkdir -p %s/formatting %s/unstaging && mount --bind %s %s && "
+	         "mount -o remount,bind,ro %s",
+	         w.plugin_dir, w.plugin_dir, w.plugin_dir, w.plugin_dir, w.plugin_dir);
+	r = stage_request(&w, disk, types[_i], MODE_SINGLE_NODE_WRITER);
+	node_world_stage(&w, &r);
+	node_world_stage(&w, &r);
+	rc = unstage(&err);
+	if (types[_i]) {
+		ck_assert_msg(rc && err.code == ERR_UNAVAILABLE &&
+		                      strstr(err.msg, "it stays staged: the record of its disk"),
+		              "%s", err.msg);
+		err_clear(&err);
+		run_tool("umount %s", w.plugin_dir);
+		rc = unstage(&err);
+	}
+	ck_assert_msg(rc == 0 && unstage(&err) == 0, "%s", err.msg);
+	node_world_clear(&w);
+}
+END_TEST
+
+SUITE_TIMEOUT("plugin dir", 120, LOOP(calls_that_record_nothing_work_on_a_read_only_folder, 2),
               LOOP(a_disk_that_fails_below_the_driver_is_told_and_forgotten,
                    (int)(ARRAY_LEN(rows) * ARRAY_LEN(disks))));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records: what may stand in a record's place, who is followed and who is waited for. */
+/* Records: other file types at a record's path, which are neither followed nor waited for. */
 #include "test/lib/suite.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static struct node n;
 static char *path;
 static bool renames_plainly_only; /* as NFS does */
 
-/* The driver's, in the place of the C library's. */
+/* Replaces the C library's function for the driver. */
 int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
 {
 	if (renames_plainly_only && flags) {
@@ -118,7 +118,7 @@ START_TEST(a_record_is_whole_and_goes_with_or_without_spare_files)
 		make_spares();
 	for (int again = 0; again < 3; again++) {
 		check_content("before", "none");
-		if (!renames_plainly_only) /* there the file that is replaced goes */
+		if (!renames_plainly_only) /* otherwise the replaced file is lost */
 			put(TEXT "a longer one\n");
 		put(TEXT);
 		check_content("written", TEXT);
@@ -183,7 +183,7 @@ static int put_numbered(unsigned i, struct err *err)
 	return state_file_put(&n, numbered, TEXT, err);
 }
 
-/* As many volumes as there are spare files are unstaged, one more is refused, all end. */
+/* As many volumes as there are spare files are unstaged, one more is refused, then all end. */
 static void use_all_spares(void)
 {
 	struct err err = ERR_INIT;
@@ -236,7 +236,7 @@ START_TEST(a_start_repairs_what_is_no_spare_file)
 }
 END_TEST
 
-/* What stands in one's place for good keeps the others from nobody. */
+/* An obstacle at the path of one spare file does not affect the others. */
 START_TEST(a_spare_file_that_cannot_be_made_is_told_and_the_others_are_there)
 {
 	struct err err = ERR_INIT;
@@ -250,7 +250,7 @@ START_TEST(a_spare_file_that_cannot_be_made_is_told_and_the_others_are_there)
 }
 END_TEST
 
-/* A record that two names lead to is not written over by one of them. */
+/* A record with two names is not overwritten through one of them. */
 START_TEST(a_spare_file_that_is_a_record_too_is_left_alone)
 {
 	begin();
@@ -282,9 +282,9 @@ static const struct {
 	  "is a symbolic link", false },
 	{ "a link to nowhere", "ln -s /nowhere/at/all $0", "is a symbolic link", false },
 	{ "a link to itself", "ln -s $0 $0", "is a symbolic link", false },
-	{ "a directory", "mkdir $0", "is no file", true },
-	{ "a directory with something in it", "mkdir $0; touch $0/x", "is no file", true },
-	{ "a pipe", "mkfifo $0", "is no file", false },
+	{ "a directory", "mkdir $0", "is not a file", true },
+	{ "a directory with something in it", "mkdir $0; touch $0/x", "is not a file", true },
+	{ "a pipe", "mkfifo $0", "is not a file", false },
 	{ "a huge file", "truncate -s 1T $0", "is longer than any record", false },
 	{ "an empty file", "touch $0", "", false },
 	{ "bytes without meaning", "printf '\\001\\000\\377boot=that-boot\\n' > $0", "\001",
@@ -293,7 +293,7 @@ static const struct {
 	  false },
 };
 
-/* None blocks, none is written through, and each that is no record is named. */
+/* None blocks, none is written through, and each one that is not a record is named. */
 START_TEST(what_stands_in_a_records_place_is_neither_followed_nor_waited_for)
 {
 	struct str did AUTO(str_clear) = STR_INIT(200);
@@ -322,7 +322,7 @@ START_TEST(what_stands_in_a_records_place_is_neither_followed_nor_waited_for)
 }
 END_TEST
 
-/* The same beside it, where it is written first, and among the spare files. */
+/* The same at the path beside it, which is written first, and for spare files. */
 START_TEST(what_stands_where_a_record_is_made_is_not_written_through)
 {
 	struct err err = ERR_INIT;
@@ -357,7 +357,7 @@ START_TEST(what_is_outdated_or_half_written_goes_and_the_rest_stays)
 	sh("cd %s/" STATE_DIR_UNSTAGING " && echo boot=that-boot > old && mkdir x.tmp && "
 	   "echo boot=this > half.tmp && echo boot=that-boot-2 > z",
 	   root);
-	/* One that cannot be removed is told, and keeps nothing else. */
+	/* One that cannot be removed is reported, and the others are processed. */
 	ck_assert_int_eq(
 		state_file_tidy(&n, STATE_DIR_UNSTAGING, is_of_that_boot, NULL, &did, &err), -1);
 	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "x.tmp"), "%s", err.msg);
@@ -386,6 +386,36 @@ START_TEST(a_spare_file_comes_back_from_a_driver_that_was_killed_while_it_wrote)
 }
 END_TEST
 
+/* A record decides whether a disk is formatted again. */
+START_TEST(records_and_their_folders_are_for_root_alone)
+{
+	static const char *const folders[] = { STATE_DIR_JOBS, STATE_DIR_UNSTAGING, "spare" };
+	char *other AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+	mode_t before;
+	struct stat st;
+
+	begin();
+	before = umask(0);
+	other = state_file_path(&n, STATE_DIR_JOBS, "b", "");
+	ck_assert_int_eq(state_file_make_spares(&n, &err), 0);
+	ck_assert_int_eq(state_file_put(&n, path, TEXT, &err), 0);
+	ck_assert_int_eq(state_file_write_synced(other, TEXT, &err), 0);
+	umask(before);
+	for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
+		char *dir AUTO(free) = state_file_folder(&n, folders[i]);
+
+		ck_assert_int_eq(stat(dir, &st), 0);
+		ck_assert_msg((st.st_mode & 07777) == 0700, "%s: %o", dir, st.st_mode);
+	}
+	ck_assert_int_eq(stat(path, &st), 0);
+	ck_assert_uint_eq(st.st_mode & 07777, 0600);
+	ck_assert_int_eq(stat(other, &st), 0);
+	ck_assert_uint_eq(st.st_mode & 07777, 0600);
+	end();
+}
+END_TEST
+
 START_TEST(a_line_is_a_whole_line)
 {
 	static const struct {
@@ -407,7 +437,7 @@ END_TEST
 START_TEST(a_value_is_that_of_its_whole_key)
 {
 	static const struct {
-		const char *text, *key, *value; /* NULL: there is none */
+		const char *text, *key, *value; /* NULL: absent */
 	} rows[] = {
 		{ "volume=pvc-1\nuuid=\n", "volume", "pvc-1" },
 		{ "volume=pvc-1\nuuid=\n", "uuid", "" },
@@ -435,5 +465,6 @@ SUITE("state_file", LOOP(a_record_is_whole_and_goes_with_or_without_spare_files,
       more_records_than_spare_files_are_made_anew,
       LOOP(what_stands_in_a_records_place_is_neither_followed_nor_waited_for, ARRAY_LEN(places)),
       LOOP(what_stands_where_a_record_is_made_is_not_written_through, ARRAY_LEN(places)),
-      what_is_outdated_or_half_written_goes_and_the_rest_stays, a_line_is_a_whole_line,
+      what_is_outdated_or_half_written_goes_and_the_rest_stays,
+      records_and_their_folders_are_for_root_alone, a_line_is_a_whole_line,
       a_value_is_that_of_its_whole_key);
