@@ -11,9 +11,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libmount/libmount.h>
+#include <linux/btrfs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -201,6 +203,25 @@ static int mount_prepare(struct libmnt_context *cxt, const char *source, const c
 	return 0;
 }
 
+/*
+ * Removes the kernel's entry of an unmounted btrfs on this device. The kernel keeps entries of a
+ * btrfs on several devices by device number, also after the disk with this number was replaced.
+ * Since 6.7, such a stale entry makes the mount of a copy of a mounted filesystem fail: with EINVAL,
+ * because the copy is added to the stale filesystem, or with EEXIST, because the copy gets no
+ * temporary fsid. Errors are ignored: the kernel keeps the entry of a mounted btrfs (EBUSY), or has
+ * none (ENOENT).
+ */
+static void forget_stale_btrfs(const char *device)
+{
+	struct btrfs_ioctl_vol_args args = { 0 };
+	int fd AUTO(fd) = open("/dev/btrfs-control", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 || str_empty(device) || strlen(device) >= sizeof(args.name))
+		return;
+	strcpy(args.name, device);
+	ioctl(fd, BTRFS_IOC_FORGET_DEV, &args);
+}
+
 int mount_filesystem(const char *device, const struct mount_target *target, const char *fs_type,
                      const struct strs *options, size_t asked, struct err *err)
 {
@@ -213,6 +234,8 @@ int mount_filesystem(const char *device, const struct mount_target *target, cons
 	if (mount_prepare(cxt, device, name.text, fs_type, options, err))
 		return -1;
 	thread_rest(); /* it may hang */
+	if (str_eq(fs_type, "btrfs"))
+		forget_stale_btrfs(device);
 	rc = mnt_context_mount(cxt);
 	if (rc && mnt_context_syscall_called(cxt) && mnt_context_get_syscall_errno(cxt) == EINVAL)
 		return mount_explain_options(device, fs_type, options, asked, err);
