@@ -205,20 +205,20 @@ static int mount_prepare(struct libmnt_context *cxt, const char *source, const c
 
 /*
  * Removes the kernel's entry of an unmounted btrfs on this device. The kernel keeps entries of a
- * btrfs on several devices by device number, also after the disk with this number was replaced.
- * Since 6.7, such a stale entry makes the mount of a copy of a mounted filesystem fail: with EINVAL,
- * because the copy is added to the stale filesystem, or with EEXIST, because the copy gets no
- * temporary fsid. Errors are ignored: the kernel keeps the entry of a mounted btrfs (EBUSY), or has
- * none (ENOENT).
+ * btrfs on several devices by device number, even if another disk has this number now. Since 6.7,
+ * such a stale entry makes the mount of a copy of a mounted filesystem fail: with EINVAL, because
+ * the copy is added to the stale filesystem, or with EEXIST, because the copy gets no temporary
+ * fsid. Errors are ignored: EBUSY, the btrfs is mounted; ENOENT, there is no entry.
  */
 static void forget_stale_btrfs(const char *device)
 {
 	struct btrfs_ioctl_vol_args args = { 0 };
 	int fd AUTO(fd) = open("/dev/btrfs-control", O_RDWR | O_CLOEXEC);
 
+	/* With an empty name, the kernel would remove the entries of all devices. */
 	if (fd < 0 || str_empty(device) || strlen(device) >= sizeof(args.name))
 		return;
-	strcpy(args.name, device);
+	snprintf(args.name, sizeof(args.name), "%s", device);
 	ioctl(fd, BTRFS_IOC_FORGET_DEV, &args);
 }
 
