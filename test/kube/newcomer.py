@@ -1,6 +1,6 @@
 """The newcomer's way: the chart, from a cluster without any object of the driver to a pod with a volume, through an upgrade
 and a rollback, and an uninstallation. The cluster has the same objects before and after. With UPDATE_DOCS=1 it writes the
-transcript of docs/install/helm.md. It also runs the commands of docs/getting-started.md, from the first pod to the repair."""
+transcript of test/reports/helm.md. It also runs the commands of docs/getting-started.md, from the first pod to the repair."""
 import contextlib
 import os
 import re
@@ -83,9 +83,9 @@ def prepare():
 
 def story(shell):
     release = f"snap-csi charts/snap-csi -n {DPF} -f values.yaml"
-    shell.say("What the cluster has:")
+    shell.say("The cluster before the installation:")
     shell.run(f"kubectl get {KINDS} -A -o name | sort >before; wc -l <before")
-    shell.say("Install, and wait until every pod is ready, which a node's pod is when kubelet has registered the driver:")
+    shell.say("Install and wait. A node's pod is ready when kubelet has registered the driver:")
     shell.run(f"kubectl label --overwrite namespace {DPF} pod-security.kubernetes.io/enforce=privileged")
     shell.run(f"helm install {release} --wait --timeout 4m | grep -E '^(NAME|NAMESPACE|STATUS|REVISION):'")
     shell.run(f"kubectl get pods -n {DPF}")
@@ -95,11 +95,11 @@ def story(shell):
     shell.run("kubectl wait --for=condition=Ready pod/writer --timeout=120s")
     shell.run("kubectl exec writer -- df -h /data")
     shell.run("kubectl get pvc,pv")
-    shell.say("An upgrade with other values, and the way back. The pod does not notice:")
+    shell.say("An upgrade with other values, and a rollback. The pod keeps running:")
     shell.run(f"helm upgrade {release} --set node.volumeMetrics=true --wait --timeout 4m | grep -E '^(STATUS|REVISION):'")
     shell.run(f"helm rollback snap-csi -n {DPF} --wait --timeout 4m")
     shell.run("kubectl exec writer -- cat /data/greeting")
-    shell.say("Back to nothing: first what uses the driver, then the driver. The leases are of the sidecars' leader election.")
+    shell.say("Remove the pod and the claim, then the driver. The leases belong to the sidecars' leader election:")
     shell.run("kubectl delete -f pod.yaml")
     shell.run("kubectl wait --for=delete pv --all --timeout=120s")
     shell.run(f"kubectl get dpuvolumes,dpuvolumeattachments -n {DPF}")
@@ -111,7 +111,7 @@ def story(shell):
 
 
 def write(lines):
-    path = f"{ROOT}/docs/install/helm.md"
+    path = f"{ROOT}/test/reports/helm.md"
     with open(path, encoding="utf-8") as file:
         text = file.read()
     body = "\n".join(lines).strip("\n")
