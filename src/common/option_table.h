@@ -38,7 +38,6 @@ struct option_row {
 	size_t offset;        /* offset of the field */
 	const char *name;     /* without dashes */
 	const char *default_; /* as on the command line; NULL: the field stays unchanged */
-	const char *modes;    /* for the documentation */
 	const char *value;    /* how --help shows the value */
 	const char *text;     /* the meaning, or a group's title */
 };

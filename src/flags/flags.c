@@ -19,13 +19,12 @@
 
 static const struct option_row rows[] = {
 #define GROUP(title_) { .kind = OPTION_GROUP, .text = (title_) },
-#define FLAG(kind_, field_, name_, default__, modes_, value_, text_)        \
+#define FLAG(kind_, field_, name_, default__, value_, text_)                \
 	{ .kind = OPTION_##kind_,                                           \
 	  .letter = offsetof(struct flags, field_) == HELP_AT ? 'h' : '\0', \
 	  .offset = offsetof(struct flags, field_),                         \
 	  .name = (name_),                                                  \
 	  .default_ = (default__),                                          \
-	  .modes = (modes_),                                                \
 	  .value = (value_),                                                \
 	  .text = (text_) },
 #define IGNORED(kind_, name_, text_) \

@@ -118,15 +118,18 @@ void flags_print_markdown(FILE *out)
 	size_t n;
 	const struct option_row *rows = flag_rows(&n);
 
-	fputs("| Flag | Default | Modes | Meaning |\n| --- | --- | --- | --- |\n", out);
 	for (size_t i = 0; i < n; i++) {
 		const struct option_row *r = &rows[i];
 		const char *quote = str_empty(r->default_) ? "" : "`";
 
+		if (r->kind == OPTION_GROUP && !rows[i + 1].ignored)
+			fprintf(out,
+			        "%s## %s\n\n| Flag | Default | Meaning |\n| --- | --- | --- |\n",
+			        i ? "\n" : "", r->text);
 		if (r->kind == OPTION_GROUP || r->ignored)
 			continue;
-		fprintf(out, "| `--%s` | %s%s%s | %s | %s |\n", r->name, quote, r->default_, quote,
-		        str_empty(r->modes) ? "all" : r->modes, r->text);
+		fprintf(out, "| `--%s` | %s%s%s | %s |\n", r->name, quote, r->default_, quote,
+		        r->text);
 	}
 	list_ignored(&ignored, rows, n);
 	fprintf(out,
