@@ -15,7 +15,7 @@ jq -e '.panels | length > 0' "$folder/dashboard.json" >/dev/null || { echo "$fol
 while read -r metric; do
 	name=$metric
 	[[ $name =~ ^(.*_seconds)_(count|bucket|sum)$ ]] && name=${BASH_REMATCH[1]}
-	if ! grep -qF "| \`$name\` |" docs/reference/metrics.md; then
+	if ! grep -qE "^\| \`$name(\{[a-z, ]*\})?\` \|" docs/reference/metrics.md; then
 		echo "$folder:1: $metric is no metric of docs/reference/metrics.md"
 		bad=1
 	fi
