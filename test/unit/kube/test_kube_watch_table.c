@@ -12,15 +12,15 @@ static const char *const states[] = {
 	[WATCH_IDLE] = "idle",       [WATCH_LISTING] = "listing",
 	[WATCH_OPENING] = "opening", [WATCH_STREAMING] = "streaming",
 	[WATCH_PAUSED] = "paused",   [WATCH_VERIFYING] = "verifying",
-	[WATCH_STAY] = "the same",   [WATCH_START] = "start",
+	[WATCH_STAY] = "same",       [WATCH_START] = "start",
 };
 
 static const char *const events[WATCH_EVENTS] = {
-	[WATCH_ON_DEMAND] = "a wait or a follower is new, or a caller asks for its object",
-	[WATCH_ON_RETRY] = "a caller asks, and the reason of the pause may be over",
-	[WATCH_ON_REFUTED] = "an answer to a caller's request refutes the resume point",
+	[WATCH_ON_DEMAND] = "a new wait or follower, or a caller waits for its object",
+	[WATCH_ON_RETRY] = "the same, and the reason of the pause may be over",
+	[WATCH_ON_REFUTED] = "an answer to a caller refutes the resume point",
 	[WATCH_ON_PAUSE_END] = "the pause ends",
-	[WATCH_ON_UNUSED] = "the pause after a permanent error ends, and no caller waits",
+	[WATCH_ON_UNUSED] = "the same, after a permanent error, and no caller waits",
 	[WATCH_ON_CANCELLED] = "the client stops",
 	[WATCH_ON_PAGE] = "a page that is not the last, or is too large",
 	[WATCH_ON_LISTED] = "the list, or its last page",
@@ -28,13 +28,12 @@ static const char *const events[WATCH_EVENTS] = {
 	[WATCH_ON_REVERTED] = "the server's version is lower",
 	[WATCH_ON_OPENED] = "the answer begins with 2xx",
 	[WATCH_ON_FILLED] = "a full stream has brought all objects",
-	[WATCH_ON_NOT_FILLED] = "a full stream is not served (400, 422), or its time is over",
+	[WATCH_ON_NOT_FILLED] = "a full stream is not served (400, 422) or too slow",
 	[WATCH_ON_RETIRED] = "the connection is retired, or no answer began in time",
 	[WATCH_ON_ENDED] = "the stream ends after HEALTHY_MS, or early for the first time",
 	[WATCH_ON_ENDED_EARLY] = "the stream ends early again",
 	[WATCH_ON_LOST] = "the resume point has expired (410) or is refuted",
-	[WATCH_ON_LOST_AGAIN] =
-		"the same, and no event has come since the list after the last time",
+	[WATCH_ON_LOST_AGAIN] = "the same, without an event since the last time",
 	[WATCH_ON_LOST_EARLY] = "the same, and the stream ended early again",
 	[WATCH_ON_UNUSABLE] = "an unusable line, or an ERROR event other than 410",
 	[WATCH_ON_UNAUTHORIZED] = "401, the first since a success",
@@ -46,7 +45,7 @@ static const char *const events[WATCH_EVENTS] = {
 
 static const char *const actions[WATCH_ACTIONS] = {
 	"end live",
-	"end live after RESUME_TRIES failures in a row",
+	"end live after RESUME_TRIES failures",
 	"report the error",
 	"cancel the stream",
 	"set open",
@@ -54,17 +53,17 @@ static const char *const actions[WATCH_ACTIONS] = {
 	"note the list",
 	"read the credentials again",
 	"repeat after mistake_ms",
-	"back off, Retry-After",
+	"back off",
 	"back off from LONG_MS",
 	"begin live",
 	"read awaited objects",
 };
 
 static const char *const troubles[] = {
-	[TROUBLE_NONE] = "as before",
-	[TROUBLE_BUSY] = "busy",
-	[TROUBLE_UNREACHABLE] = "unreachable",
-	[TROUBLE_PERMANENT] = "permanent",
+	[TROUBLE_NONE] = "",
+	[TROUBLE_BUSY] = "; trouble is busy",
+	[TROUBLE_UNREACHABLE] = "; trouble is unreachable",
+	[TROUBLE_PERMANENT] = "; trouble is permanent",
 };
 
 #define FAILURES(state)                                                                       \
@@ -215,19 +214,38 @@ static void add_actions(struct str *table, unsigned set)
 		str_add(table, "-");
 }
 
+static bool same_step(const struct watch_step *a, const struct watch_step *b)
+{
+	return a->next == b->next && a->actions == b->actions && a->trouble == b->trouble;
+}
+
+/* Adds a row for all states in which the event has this step; nothing if an earlier state has it. */
+static void add_step(struct str *table, int state, int event)
+{
+	const struct watch_step *s = watch_step_of(state, event);
+
+	for (int k = WATCH_IDLE; k < state; k++)
+		if (same_step(watch_step_of(k, event), s))
+			return;
+	str_addf(table, "| %s | %s", events[event], states[state]);
+	for (int k = state + 1; k < WATCH_STATES; k++)
+		if (same_step(watch_step_of(k, event), s))
+			str_addf(table, ", %s", states[k]);
+	str_add(table, " | ");
+	add_actions(table, s->actions);
+	str_addf(table, "%s | %s |\n", troubles[s->trouble], states[s->next]);
+}
+
 START_TEST(the_document_has_this_table)
 {
 	struct str table AUTO(str_clear) = STR_INIT(100000);
 
-	str_add(&table, "| state | event | actions | trouble | next state |\n"
-	                "| --- | --- | --- | --- | --- |\n");
-	for (size_t i = 0; i < ARRAY_LEN(cells); i++) {
-		const struct watch_step *s = watch_step_of(cells[i].state, cells[i].event);
-
-		str_addf(&table, "| %s | %s | ", states[cells[i].state], events[cells[i].event]);
-		add_actions(&table, s->actions);
-		str_addf(&table, " | %s | %s |\n", troubles[s->trouble], states[s->next]);
-	}
+	str_add(&table, "| event | states | actions | next state |\n"
+	                "| --- | --- | --- | --- |\n");
+	for (int event = 0; event < WATCH_EVENTS; event++)
+		for (int state = WATCH_IDLE; state < WATCH_STATES; state++)
+			if (watch_step_of(state, event)->next != WATCH_NONE)
+				add_step(&table, state, event);
 	doc_table_check("docs/reference/watch.md", "cells", table.ptr);
 }
 END_TEST
