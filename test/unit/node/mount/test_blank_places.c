@@ -134,20 +134,12 @@ START_TEST(the_document_says_what_can_hide)
 	};
 	static const uint64_t sizes[] = { 10 * GIB, 100 * GIB, TIB, 10 * TIB };
 	struct str table AUTO(str_clear) = STR_INIT(4000);
-	static struct blank_places p;
 
-	str_add(&table,
-	        "| extent | 10 GiB, fixed | 10 GiB, all | 100 GiB, fixed | 100 GiB, all | 1 TiB, fixed | 1 TiB, all "
-	        "| 10 TiB, fixed | 10 TiB, all |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+	str_add(&table, "| extent | 10 GiB | 100 GiB | 1 TiB | 10 TiB |\n"
+	                "| --- | --- | --- | --- | --- |\n");
 	for (size_t i = 0; i < ARRAY_LEN(extents); i++) {
 		str_addf(&table, "| %s |", extents[i].name);
 		for (size_t k = 0; k < ARRAY_LEN(sizes); k++) {
-			if (extents[i].bytes == sizes[k]) {
-				str_add(&table, " 0 | 0 |");
-				continue;
-			}
-			blank_places(&p, sizes[k], "pvc-0");
-			add_cell(&table, missed(&p, p.fixed, sizes[k], extents[i].bytes));
 			add_cell(&table, missed_with_random(sizes[k], extents[i].bytes));
 		}
 		str_add(&table, "\n");
