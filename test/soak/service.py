@@ -149,7 +149,7 @@ class Service:
             check(max(seconds) < RECOVERY_SECONDS, f"{what}: recovered after {max(seconds):.1f} s of {len(seconds)} outages")
 
     def table(self):
-        """The part of docs/operate/slo.md that a run writes."""
+        """The part of test/reports/soak.md that a run writes."""
         out = ["| Phase | Mode | Calls | By their deadline | Without our fault | Own time of a call |", "| --- | --- | --- | --- | --- | --- |"]
         for phase, says in ((CALM, "without faults"), (STORM, "in the storm")):
             for mode, called in (("controller", "controllers"), ("host", "nodes")):

@@ -123,7 +123,7 @@ class Soak:
         print(self.service.table())
         print(f"     {where}/soak.csv and soak.svg")
         if os.environ.get("UPDATE_DOCS"):
-            self.service.write("docs/operate/slo.md", f"{self.options.seconds} s of the soak: {self.book.lives} lives of volumes on two hosts, "
+            self.service.write("test/reports/soak.md", f"{self.options.seconds} s of the soak: {self.book.lives} lives of volumes on two hosts, "
                                f"{sum(self.storm.counts.values())} faults.")
 
 

@@ -31,7 +31,7 @@ DPF = (
 DEVICES = ({"dpf": "device-late", "ms": 1500}, {"dpf": "bind-ignored"}, {"dpf": "bind-refused"})
 
 
-# Of the network, in the words of docs/operate/slo.md.
+# Of the network, in the words of test/reports/soak.md.
 OUTAGES = {"refuse": "the API server refuses connections for up to 6 s", "stall": "the network swallows what is sent for up to 6 s",
            "stop": "the API server stands still for up to 3 s"}
 
