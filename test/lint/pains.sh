@@ -10,8 +10,8 @@
 # The table of kinds names its tests in the same way; there a cell may also give the reason for having no test. In the table
 # of docs/reference/features.md a row has no test only if the feature is not applicable. The second column of the table of homes is one
 # test, or the command of a suite.
-# docs/operate/security.md has a table of threats, whose cells name claims (T1), and a table of these claims: each claim is named
-# and has a test. There a fuzz target (`fuzz/fuzz_kube`) and a check of this folder (`lint/manifests`) are tests, too.
+# docs/operate/security.md has a table of threats, whose cells name claims (T1), and test/reports/threats.md has these claims: each
+# claim is named and has a test. There a fuzz target (`fuzz/fuzz_kube`) and a check of this folder (`lint/manifests`) are tests, too.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 table=test/README.md
@@ -100,10 +100,11 @@ while IFS='|' read -r _ what state _ tests _; do
 done <<<"$features"
 table=docs/operate/security.md
 threats=$(rows_of threats '^| ' | tail -n +3)
-claims=$(rows_of claims '^| T[0-9]')
 [ "$(wc -l <<<"$threats")" -ge 10 ] || { echo "$table:1: no table of threats"; exit 1; }
+table=test/reports/threats.md
+claims=$(rows_of claims '^| T[0-9]')
 while read -r claim; do
-	grep -q "^| $claim |" <<<"$claims" || { echo "$table:1: a threat names claim $claim, which has no row"; bad=1; }
+	grep -q "^| $claim |" <<<"$claims" || { echo "$table:1: a threat of docs/operate/security.md names claim $claim, which has no row"; bad=1; }
 done < <(grep -oE '\bT[0-9]+\b' <<<"$threats" | sort -u)
 while IFS='|' read -r _ claim _ tests _; do
 	claim=${claim// /}
