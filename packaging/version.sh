@@ -15,13 +15,15 @@ places() {
 		docs/install/kustomize.md|newTag: @\}
 		docs/install/air-gapped.md|snap-csi(-[a-z]+)?:@( |$)
 		docs/install/air-gapped.md|snap-csi(-[a-z]+)?-@-oci\.tar
-		docs/hosts/nomad.md|localhost/snap-csi(-[a-z]+)?:@"
 		docs/hosts/host-package.md|snap-csi_@_
 		charts/snap-csi/Chart.yaml|^version: @$
 		charts/snap-csi/Chart.yaml|^appVersion: "?@"?$
 		charts/snap-csi/values.yaml|tag: "?@"?$
 		manifests/examples/dpuservice/dpudeployment.yaml|^ *version: @$
 		manifests/examples/dpuservice/dpuservice.yaml|^ *version: @$
+		manifests/examples/nomad/plugin.nomad.hcl|localhost/snap-csi:@"
+		manifests/examples/nomad/controller.nomad.hcl|localhost/snap-csi:@"
+		manifests/examples/nomad/node.nomad.hcl|localhost/snap-csi:@"
 	END
 }
 # What a version looks like, as an expression. Not with any word behind it: snap-csi-1.2.3-oci.tar is of 1.2.3.

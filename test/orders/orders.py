@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plays the orders of calls of Nomad and of Mesos (docs/hosts/nomad.md) against one process for both roles.
 
-The job and volume files are those of docs/hosts/nomad.md, read by hcl_json.go. Usage: orders.py --out build/release --build build
+The job and volume files are those of manifests/examples/nomad, read by hcl_json.go. Usage: orders.py --out build/release --build build
 [--only WORD]. Needs root and a mount namespace of its own. Ends with "orders: N passed, N failed".
 """
 import argparse
@@ -20,7 +20,7 @@ from expect import Failed, check, until
 from kubelet import Refused
 from machine import NODE, OTHER_NODE, Machine, is_mounted, mountinfo, run
 
-DOC = "docs/hosts/nomad.md"
+FILES = "manifests/examples/nomad"
 GIB = 1 << 30
 SCENARIOS = []
 
@@ -31,17 +31,13 @@ def scenario(function):
 
 
 def read_files(build):
-    """{name: body} of the page's HCL; a block without a name of its own has the last one that the text mentions."""
-    with open(DOC, encoding="utf-8") as f:
-        text = f.read()
-    files, at = {}, 0
-    for block in re.finditer(r"```hcl\n(.*?)```", text, re.DOTALL):
-        names = re.findall(r"[\w-]+\.(?:nomad|volume)\.hcl", text[at:block.start()])
-        check(names, f"{DOC}: a block without a name of its file:\n{block[1]}")
-        parsed = subprocess.run([build + "/tools/hcl-json"], input=block[1], capture_output=True, text=True, check=False)
-        check(parsed.returncode == 0, f"{DOC}: {names[-1]}: {parsed.stderr}")
-        files[names[-1]] = json.loads(parsed.stdout)
-        at = block.end()
+    """{name: body} of the example's HCL files."""
+    files = {}
+    for name in sorted(os.listdir(FILES)):
+        with open(f"{FILES}/{name}", encoding="utf-8") as f:
+            parsed = subprocess.run([build + "/tools/hcl-json"], stdin=f, capture_output=True, text=True, check=False)
+        check(parsed.returncode == 0, f"{FILES}/{name}: {parsed.stderr}")
+        files[name] = json.loads(parsed.stdout)
     return files
 
 
