@@ -30,12 +30,12 @@ DEPLOYMENT = "storage"  # the DPUDeployment
 TAGS = {"old": "test", "new": "test-new"}
 IMAGES = ("localhost/snap-csi", "localhost/snap-csi-controller")
 ROWS = []
-PAGES = {}  # by name: those with named blocks, and the one with the policy
+PAGES = {}  # by name: those with named blocks
 for path in sorted(glob.glob(f"{ROOT}/docs/**/*.md", recursive=True)):
     with open(path, encoding="utf-8") as page:
         text = page.read()
     # chart_api.py runs those of dpuservice.md, whose names begin with dpf_.
-    if re.search(r"^<!-- run: (?!dpf_)", text, flags=re.M) or path.endswith("operate/security.md"):
+    if re.search(r"^<!-- run: (?!dpf_)", text, flags=re.M):
         PAGES[os.path.relpath(path, f"{ROOT}/docs")] = text
 PAGE = "\n".join(PAGES.values())
 NAMES = re.findall(r"^<!-- run: (\w+) -->$", PAGE, flags=re.M)
@@ -289,9 +289,10 @@ def _():
     return next(line for line in checked.splitlines() if line.startswith(NODE))
 
 
-@row("the page's policy: the controller's account makes and deletes volumes of the driver, and writes no other PersistentVolume or VolumeAttachment")
+@row("the example's policy: the controller's account makes and deletes volumes of the driver, and writes no other PersistentVolume or VolumeAttachment")
 def _():
-    policy = re.search(r"^```yaml\n# site/policy\.yaml.*?\n(.*?)^```$", PAGE, flags=re.M | re.S).group(1)
+    with open(f"{ROOT}/manifests/examples/account-policy/policy.yaml", encoding="utf-8") as file:
+        policy = file.read()
     account = f"system:serviceaccount:{DPF}:snap-csi-controller"
     ours = {"csi": {"driver": DRIVER, "volumeHandle": "none"}}
     others = {"hostPath": {"path": "/"}, "csi": {"driver": f"x.{DRIVER}", "volumeHandle": "none"}}
