@@ -26,7 +26,7 @@ END
 suites=$(cat <<END
 unit-asan|unit tests, AddressSanitizer and UBSan|$make $jobs unit UNIT_JOBS=4 FLAVOUR=asan
 unit-tsan|unit tests, ThreadSanitizer|$make $jobs unit UNIT_JOBS=4 FLAVOUR=tsan
-troubleshooting|each row of docs/troubleshoot/troubleshooting.md|$make $jobs troubleshooting
+troubleshooting|each row of docs/troubleshoot/by-symptom.md and error-texts.md|$make $jobs troubleshooting
 e2e|kills, retries, many volumes|$make $jobs e2e
 main|the program from outside|$make $jobs main-test
 errors|error paths of create, attach, stage through the program|$make $jobs errors

@@ -216,7 +216,7 @@ static void state_check_errors(struct api_scan *l, struct sorts *s, const char *
 		    !api_one_more(&s->wishes))
 			continue;
 		ref = xasprintf("VolumeAttachment %s", api_text(a, "name"));
-		next = xasprintf("docs/troubleshoot/troubleshooting.md explains the text; see also "
+		next = xasprintf("docs/troubleshoot/error-texts.md explains the text; see also "
 		                 "snap-csi-plugin inspect volume %s and the controller's log",
 		                 id);
 		inspect_finding(l->r, ref, next,

@@ -11,7 +11,7 @@ $(foreach file,$(UNIT_SHARED),$(eval $(filter $(OUT)/test/troubleshooting/$(pats
 $(filter $(OUT)/test/troubleshooting/node/%,$(TROUBLE_BINS)): | $(SHARE)
 
 .PHONY: troubleshooting
-## troubleshooting: each row of docs/troubleshoot/troubleshooting.md provoked, its text compared with what is printed (root, loop devices)
+## troubleshooting: each row of docs/troubleshoot/by-symptom.md and error-texts.md provoked, its text compared with what is printed (root, loop devices)
 troubleshooting:
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=debug troubleshooting-built
 .PHONY: troubleshooting-built

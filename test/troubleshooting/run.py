@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds docs/troubleshoot/troubleshooting.md against what the driver prints.
+"""Holds docs/troubleshoot/by-symptom.md and error-texts.md against what the driver prints.
 
-Each row of its tables is provoked as rows.txt says, and each text in backticks of the row's first cell must be in what
+Each row of their tables is provoked as rows.txt says, and each text in backticks of the row's first cell must be in what
 was printed: "..." stands for anything, a code in capitals before the texts is the error's own. OUT is the folder of the
 built programs. Ends with "troubleshooting: N passed, N failed".
 """
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-DOC = "docs/troubleshoot/troubleshooting.md"
+DOCS = ("docs/troubleshoot/by-symptom.md", "docs/troubleshoot/error-texts.md")
 ROWS = "test/troubleshooting/rows.txt"
 HEADS = ("the error says", "the log says", "reason")
 CODE = re.compile(r"\b[A-Z]+(?:_[A-Z]+)*\b")
@@ -69,10 +69,10 @@ def cells(line):
     return [c.strip().replace(r"\|", "|") for c in re.split(r"(?<!\\)\|", line.strip())[1:-1]]
 
 
-def rows_of_document():
-    """The first cells of all tables whose head is one of HEADS."""
+def rows_of(doc):
+    """The first cells of all tables of one page whose head is one of HEADS."""
     rows, wanted = [], None
-    with open(DOC, encoding="utf-8") as f:
+    with open(doc, encoding="utf-8") as f:
         for line in f:
             if not line.startswith("|"):
                 wanted = None
@@ -200,13 +200,13 @@ def judge(cell, hows, provoked, report):
 
 def main():
     out, report = os.environ.get("OUT", "build/debug"), Report()
-    rows, hows = rows_of_document(), collections.defaultdict(list)
+    rows, hows = [cell for doc in DOCS for cell in rows_of(doc)], collections.defaultdict(list)
     for part, how in provokers():
         meant = [cell for cell in rows if part in cell]
         if len(meant) == 1:
             hows[meant[0]].append(how)
         else:
-            report.say(part, f"{ROWS}: {len(meant)} rows of {DOC} have this; it must be one")
+            report.say(part, f"{ROWS}: {len(meant)} rows of {' and '.join(DOCS)} have this; it must be one")
     with concurrent.futures.ThreadPoolExecutor(4) as pool: # most tests wait more than they work
         provoked = {how: pool.submit(provoke, how, out) for of_row in hows.values() for how in of_row}
         for cell in rows:

@@ -107,7 +107,7 @@ static const struct {
 	{ "NodeStageVolume", ERR_ABORTED, "wait until the process" },
 	{ "NodeUnpublishVolume", ERR_UNAVAILABLE, "end the processes" },
 	{ "NodeUnstageVolume", ERR_UNAVAILABLE, "end the processes" },
-	{ "NodeExpandVolume", ERR_INTERNAL, "troubleshooting.md" },
+	{ "NodeExpandVolume", ERR_INTERNAL, "error-texts.md" },
 };
 
 START_TEST(each_error_has_a_next_step)
