@@ -3,8 +3,8 @@
 """Holds docs/troubleshoot/by-symptom.md and error-texts.md against what the driver prints.
 
 Each row of their tables is provoked as rows.txt says, and each text in backticks of the row's first cell must be in what
-was printed: "..." stands for anything, a code in capitals before the texts is the error's own. OUT is the folder of the
-built programs. Ends with "troubleshooting: N passed, N failed".
+was printed: "..." stands for anything, a code in capitals before the texts is the error's own. The rows of error-texts.md
+are in alphabetical order. OUT is the folder of the built programs. Ends with "troubleshooting: N passed, N failed".
 """
 import collections
 import concurrent.futures
@@ -19,7 +19,7 @@ import time
 
 DOCS = ("docs/troubleshoot/by-symptom.md", "docs/troubleshoot/error-texts.md")
 ROWS = "test/troubleshooting/rows.txt"
-HEADS = ("the error says", "the log says", "reason")
+HEADS = ("text", "the log says", "reason")
 CODE = re.compile(r"\b[A-Z]+(?:_[A-Z]+)*\b")
 CODES = {"CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
          "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
@@ -81,6 +81,13 @@ def rows_of(doc):
             elif wanted and not re.match(r"\| *:?-+", line):
                 rows.append(cells(line)[0])
     return rows
+
+
+def misplaced(doc):
+    """The rows of a page that come before their predecessor in alphabetical order."""
+    rows = rows_of(doc)
+    names = [re.sub("[^a-z0-9 ]", "", cell.lower()).strip() for cell in rows]
+    return [cell for cell, name, before in zip(rows[1:], names[1:], names) if name < before]
 
 
 def provokers():
@@ -207,6 +214,7 @@ def main():
             hows[meant[0]].append(how)
         else:
             report.say(part, f"{ROWS}: {len(meant)} rows of {' and '.join(DOCS)} have this; it must be one")
+    report.say("error-texts.md is in alphabetical order", misplaced("docs/troubleshoot/error-texts.md"))
     with concurrent.futures.ThreadPoolExecutor(4) as pool: # most tests wait more than they work
         provoked = {how: pool.submit(provoke, how, out) for of_row in hows.values() for how in of_row}
         for cell in rows:
