@@ -117,7 +117,7 @@ START_TEST(the_page_has_the_contradictions)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (rows[i].says)
 			str_addf(&table, "| %s | %s |\n", rows[i].what, rows[i].says);
-	doc_table_check("docs/troubleshoot/inspect.md", "contradictions", table.ptr);
+	doc_table_check("test/reports/inspect.md", "contradictions", table.ptr);
 }
 END_TEST
 
