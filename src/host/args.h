@@ -47,7 +47,7 @@ int host_args_parse(struct host_args *a, int argc, char *const argv[], struct er
 void host_args_clear(struct host_args *a);
 /*
  * Checks that --device, --mount and their dependent options are consistent. INVALID_ARGUMENT: the
- * message names the options that are not.
+ * message names the inconsistent options.
  */
 int host_args_check_way(const struct host_args *a, struct err *err) MUST_CHECK;
 void host_args_print_help(FILE *out);

@@ -200,8 +200,8 @@ static int attach_make_link(const struct attaching *g, const struct device *dev,
 /* ---- the attach ---- */
 
 /*
- * Loads modules and creates VFs; a lock excludes other commands. After a failure, logs it and tries
- * the stage nevertheless.
+ * Loads modules and creates VFs; a lock excludes other commands. Logs a failure and tries the stage
+ * anyway.
  */
 static int attach_prepare(struct attaching *g, struct err *err)
 {
@@ -274,8 +274,8 @@ static int attach_probe_mountpoint(const struct attaching *g, bool *ret_occupied
 
 /*
  * Removes the state file after a failed stage. A failed stage leaves no mount, so an existing mount
- * is older and not this volume's. If the undo has failed, the file is kept, because detach needs
- * it.
+ * is older and not this volume's. If the roll-back has failed, the file is kept, because detach
+ * needs it.
  */
 static void attach_forget_state(const struct attaching *g)
 {
@@ -334,8 +334,8 @@ static int attach_locked(struct attaching *g, struct err *err)
 }
 
 /*
- * Takes two locks: that of the volume, and that of the mount point, which another volume may be
- * about to use. No volume name has an underscore.
+ * Takes the lock of the volume and the lock of the mount point, which another volume may be about
+ * to use. The underscore keeps the two sets of names apart, because no volume name has one.
  */
 static int attach_volume(struct attaching *g, struct err *err)
 {

@@ -35,7 +35,7 @@ static int detach_check_disk(const struct node *n, const struct mountpoint *p,
 	int rc = device_by_number(&n->o.world, p->disk, &dev, err);
 
 	if (rc)
-		/* the disk was removed, so the volume only has to be unmounted */
+		/* the disk was removed, so the volume needs only an unmount */
 		return rc == DEVICE_ABSENT ? 0 : -1;
 	if (dev.nsid != (uint64_t)is->nsid ||
 	    (*is->uuid && *dev.uuid && !str_eq(is->uuid, dev.uuid)) ||
@@ -137,7 +137,7 @@ static int detach_volume(const struct host_args *a, const char *volume, struct s
 	str_addf(said, "volume %s is %s%s", volume,
 	         absent ? "not attached to this host" : "detached",
 	         manual ? "; host watch attaches it again after \"host resume\"" : "");
-	/* For a state file of another boot, only the file itself has to be removed. */
+	/* A state file of another boot describes no mount: only the file is removed. */
 	rc = absent ? host_state_remove(a->state_dir, volume, err) : detach_unstage(a, &is, d, err);
 	if (rc && manual)
 		IGNORE_RESULT(manual_detach_remove(a->state_dir, volume, &ignored));

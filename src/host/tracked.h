@@ -64,12 +64,12 @@ void tracked_list_begin(struct tracked_table *t);
 void tracked_list_end(struct tracked_table *t, int64_t now);
 /*
  * Records that the API server has the attachment in this state. An object with the same name and
- * another UID replaces the earlier one, which is then gone. Cancels a running step that no longer
- * applies.
+ * another UID replaces the earlier object, which is then recorded as deleted. Cancels a running
+ * step that no longer applies.
  */
 void tracked_update(struct tracked_table *t, const struct attachment_file *f, int64_t now);
 /*
- * Adds the attachment of a state file that an earlier `host watch` process has written, as missing.
+ * Adds the attachment of a state file of an earlier `host watch` process, and marks it as missing.
  * Does nothing if the table has the attachment.
  */
 void tracked_restore(struct tracked_table *t, const char *name, const char *uid, const char *volume,
@@ -80,7 +80,7 @@ void tracked_gone(struct tracked_table *t, const char *uid, int64_t now);
 enum tracked_step tracked_step(const struct tracked *f);
 /*
  * Returns an entry whose step is due and may run: no other attachment of its volume runs a step,
- * has to be detached first, or is attached. Returns NULL if there is no such entry. *ret_at (may be
+ * must be detached first, or is attached. Returns NULL if there is no such entry. *ret_at (may be
  * NULL): the time of the next step, in monotonic ns.
  */
 struct tracked *tracked_due(struct tracked_table *t, int64_t now, int64_t *ret_at);
@@ -90,7 +90,7 @@ void tracked_start(struct tracked *f, int64_t now);
  * Records that the step has ended in this state; `why` is the reason, or "". A failed step is
  * retried with a back-off of at most TRACKED_PAUSE_MOST_MS. Frees the entry of an attachment that
  * is gone and detached. Returns true if the state or its reason differs from the previous one and
- * has to be logged.
+ * must be logged.
  */
 #define TRACKED_PAUSE_MOST_MS 30000
 bool tracked_done(struct tracked_table *t, struct tracked *f, enum tracked_state state,

@@ -48,7 +48,7 @@ static void tell_end(const struct watch_order *o, const struct watch_outcome *r)
 		[TRACKED_ATTACHED] = "attached",
 		[TRACKED_DETACHED] = "detached",
 		[TRACKED_MANUAL_DETACH] = "not attached",
-		[TRACKED_IGNORED] = "ignored, as the configuration says",
+		[TRACKED_IGNORED] = "ignored by the configuration",
 	};
 
 	if (r->state == TRACKED_FAILED)

@@ -48,7 +48,7 @@ void watch_apply(struct watch *w, const char *uid, const struct attachment_file 
 
 /*
  * watch_scan.c: checks the health of attached volumes, and whether `host resume` was run for
- * manually detached ones. A volume that has to be attached again becomes due.
+ * manually detached ones. A volume that must be attached again becomes due.
  */
 void watch_scan(struct watch *w);
 /*

@@ -29,7 +29,7 @@ static bool is_lost(const char *reason)
 	return false;
 }
 
-/* Returns true if the volume has to be attached again. `why` is its fault, or "". */
+/* Returns true if the volume must be attached again. `why` is its fault, or "". */
 static bool scan_is_lost(struct watch *w, const char *volume, const char *uid,
                          char why[TRACKED_WHY_MAX])
 {

@@ -17,7 +17,7 @@
 
 struct dpu_host {
 	const char *name;
-	/* an attachment to this host is not ready, or has to be attached or detached */
+	/* an attachment to this host is not ready, or waits to be attached or detached */
 	bool troubled;
 	struct json *facts;
 	struct dpu_count dpus;
@@ -107,7 +107,7 @@ static void hosts_add_facts(struct dpu_hosts *h)
 	}
 }
 
-/* Reads the DPUNode. Returns false if no further ones can be read. */
+/* Reads the DPUNode. Returns false if no further DPUNode can be read. */
 static bool host_read_dpu_node(struct api_scan *l, struct dpu_host *host)
 {
 	struct json *object AUTO(json_free) = NULL;
@@ -126,8 +126,8 @@ static bool host_read_dpu_node(struct api_scan *l, struct dpu_host *host)
 }
 
 /*
- * Reads the DPUNodes one by one, and no more than are reported; hosts with waiting attachments come
- * first.
+ * Reads the DPUNodes one by one, at most as many as the report can name. Hosts with waiting
+ * attachments are read first.
  */
 static void hosts_read_dpu_nodes(struct dpu_hosts *h)
 {
@@ -139,9 +139,9 @@ static void hosts_read_dpu_nodes(struct dpu_hosts *h)
 				continue;
 			if (n++ == API_SORT_MOST) {
 				api_unread(
-					h->l, "whether a host is rebooted or updated",
-					"read of 100 nodes only, `inspect volume` reads those of "
-					"one volume");
+					h->l, "the DPUNodes of some hosts",
+					"at most 100 are read; `inspect volume` reads those of one "
+					"volume");
 				return;
 			}
 			if (!host_read_dpu_node(h->l, &h->v[i]))

@@ -19,7 +19,10 @@
 
 #define TIME_TEXT_MAX 40 /* maximum length of an RFC 3339 time */
 
-/* Returns the seconds since an RFC 3339 time; 0 for a future time, -1 if it is not such a time. */
+/*
+ * Returns the seconds since an RFC 3339 time; 0 for a future time, -1 if the text is not an RFC
+ * 3339 time.
+ */
 static int64_t api_age(const char *text, time_t now)
 {
 	time_t at;
@@ -135,8 +138,8 @@ static struct condition object_ready(const struct json *object)
 }
 
 /*
- * `rc` is the result of a function of readiness.h. `since`: for how long the first unmet condition
- * has had its state, or Ready has been True.
+ * `rc` is the result of a function of readiness.h. `since`: the age of the first unmet condition's
+ * state, or of Ready=True.
  */
 static void add_verdict(struct json *facts, const struct api_eye *e, const struct json *object,
                         int rc, const char *why, const struct err *err)
@@ -293,8 +296,8 @@ static void object_add_device(struct json *facts, const struct dpu_attachment *a
 }
 
 /*
- * Returns true for attachments of a driver. Those of this driver carry a label; those of the Go
- * plugin have names of this form, which users hardly choose.
+ * Returns true for attachments of a driver. Those of this driver carry a label; attachments of the
+ * Go plugin have names of this form, which users are unlikely to choose.
  */
 static bool object_is_drivers(const struct controller *c, const struct json *object,
                               const struct dpu_attachment_key *key)
@@ -333,7 +336,7 @@ struct json *api_attachment_facts(const struct api_eye *e, const struct json *ob
 /* ---- hosts ---- */
 
 /*
- * Returns true for a condition that tells why DPF does not serve the host's volumes: Ready is
+ * Returns true for a condition that explains why DPF does not serve the host's volumes: Ready is
  * False, or one of the listed conditions is True.
  */
 static bool keeps_node_busy(const struct condition *c)

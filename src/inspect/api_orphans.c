@@ -36,8 +36,8 @@ static int read_again(const struct api_scan *l, const struct kube_kind *kind, co
 }
 
 /*
- * Returns true if the limit of findings of this sort is reached, so that no more objects are read
- * for it.
+ * Returns true if the limit of findings of this sort is reached. The caller then reads no more
+ * objects for it.
  */
 static bool orphans_are_full(const struct api_sort *s)
 {
@@ -58,8 +58,8 @@ static bool has_on_node(const struct json *list, const char *node)
 }
 
 /*
- * Returns true if a VolumeAttachment is to a node whose id is not known. A node id may differ from
- * the node's name, so this VolumeAttachment may be to any node.
+ * Returns true if a VolumeAttachment names a node whose id is unknown. A node id may differ from
+ * the node's name, so this VolumeAttachment may be for any node.
  */
 static bool may_be_anywhere(const struct json *wishes)
 {
@@ -99,10 +99,11 @@ static void orphans_report_unwanted(struct api_scan *l, const struct json *volum
 			"permanently), and kubectl get volumeattachments has no entry for it: "
 			"kubectl -n %s delete dpuvolumeattachments %s",
 			node, id, l->c.namespace, api_text(a, "name"));
-	inspect_finding(l->r, ref, next,
-	                "orphan: no VolumeAttachment wants volume %s on node %s; it is %s old and "
-	                "holds a function of the DPU",
-	                id, node, inspect_age(api_seconds(a, "age"), buf));
+	inspect_finding(
+		l->r, ref, next,
+		"orphan: no VolumeAttachment exists for volume %s on node %s; it is %s old and "
+		"holds a function of the DPU",
+		id, node, inspect_age(api_seconds(a, "age"), buf));
 }
 
 static void orphans_find_unwanted(struct api_sort *s, const struct json *volume)
@@ -196,7 +197,8 @@ static void orphans_report_unclaimed(struct api_scan *l, const char *id, const s
 			"use the data again. If the owner of the data no longer needs them, this "
 			"command deletes them permanently: kubectl -n %s delete dpuvolumes %s",
 			id, l->c.namespace, id);
-	inspect_finding(l->r, ref, next, "orphan: no PersistentVolume has it; it is %s old%s%s",
+	inspect_finding(l->r, ref, next,
+	                "orphan: no PersistentVolume refers to it; it is %s old%s%s",
 	                inspect_age(api_seconds(facts, "age"), buf),
 	                *claim ? ", and was created for claim " : "", claim);
 }
@@ -268,7 +270,7 @@ static void orphans_find_lost(struct api_sort *s, const struct json *volume)
 	ref = xasprintf("PersistentVolume %s", pv);
 	inspect_finding(s->l->r, ref,
 	                "check whether the driver's --namespace was changed; if not, its data no "
-	                "longer exists: keep the object until the owner of the data knows",
+	                "longer exists: keep the object until the owner of the data is informed",
 	                "its volume %s has no DPUVolume in namespace %s", id, s->l->c.namespace);
 }
 

@@ -221,8 +221,8 @@ static int api_read_persistent_volume(void *arg, const struct json *item, struct
 }
 
 /*
- * Records a VolumeAttachment whose volume can no longer be determined, so that it may be any
- * volume. external-provisioner gives a PersistentVolume the name of its volume.
+ * Records a VolumeAttachment whose volume can no longer be determined: it may be any volume.
+ * external-provisioner gives a PersistentVolume the name of its volume.
  */
 static void api_note_lost(struct api_scan *l, const struct volume_attachment *a, const char *node,
                           const struct json *facts)

@@ -17,7 +17,7 @@
 #define DELETING_S 60 /* the same limit for a deletion */
 
 /*
- * Returns for how long the object has not been ready: since the time in its condition, or since its
+ * Returns how long the object has not been ready, from the time in its condition or from its
  * creation.
  */
 static int64_t unready_for(const struct json *facts)
@@ -131,8 +131,8 @@ struct sorts {
 };
 
 /*
- * Returns true if the Warning came after the last success. A Warning in the same second as a
- * success came before it.
+ * Returns true if the Warning is newer than the last success. A Warning of the same second counts
+ * as older.
  */
 static bool is_since_success(const struct json *facts, const struct json *warning)
 {
@@ -156,10 +156,10 @@ static void state_check_object(struct api_scan *l, struct sorts *s, const struct
 		state_report_unready(l, kind, name, facts);
 	if (api_is(facts, "ready") && is_since_success(facts, warning) && api_one_more(&s->warned))
 		state_report_warning(l, kind, name, facts, warning,
-		                     "is ready, but a Warning has come since: ");
+		                     "is ready, but has a newer Warning: ");
 }
 
-/* Handles a refused volume, which CreateVolume has removed, so that only its Event is left. */
+/* Handles a refused volume: CreateVolume has removed it, and only its Event is left. */
 static void state_check_earlier(struct api_scan *l, struct sorts *s, const char *id,
                                 const struct json *api)
 {

@@ -109,7 +109,7 @@ static void claim_report(struct resolve *s, const struct claim *c)
 
 	if (c->state == CLAIM_MISSING) {
 		inspect_finding(s->r, object,
-		                "kubectl get pvc -A lists all claims; of a pod: inspect pod "
+		                "kubectl get pvc -A lists all claims; for a pod: inspect pod "
 		                "NAMESPACE/NAME",
 		                "does not exist (namespace %s has no PersistentVolumeClaim %s)",
 		                c->ns, c->name);
@@ -182,8 +182,8 @@ static int resolve_pod(struct resolve *s, struct err *err)
 		return -1;
 	if (rc == KUBE_ABSENT) {
 		inspect_finding(s->r, s->object,
-		                "kubectl get pods -A lists all pods; a volume of a pod that has "
-		                "ended: inspect claim NAMESPACE/NAME",
+		                "kubectl get pods -A lists all pods; for a volume of a "
+		                "deleted pod: inspect claim NAMESPACE/NAME",
 		                "does not exist (namespace %s has no pod %s)", ns, slash + 1);
 		return 0;
 	}
@@ -350,11 +350,11 @@ static char *unknown_next(const struct inspect_report *r, const char *id)
 	if (next.len)
 		return str_take(&next);
 	if (strchr(id, '/'))
-		return xasprintf("of a claim or a pod: inspect claim %s, or inspect pod %s", id,
+		return xasprintf("for a claim or a pod: inspect claim %s, or inspect pod %s", id,
 		                 id);
 	return xstrdup("a volume's id is the volumeHandle of its PersistentVolume (kubectl get pv "
 	               "-o custom-columns=CLAIM:.spec.claimRef.name,"
-	               "ID:.spec.csi.volumeHandle); of a claim: inspect claim NAMESPACE/NAME, of "
+	               "ID:.spec.csi.volumeHandle); for a claim: inspect claim NAMESPACE/NAME; for "
 	               "a pod: inspect pod NAMESPACE/NAME");
 }
 

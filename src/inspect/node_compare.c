@@ -121,7 +121,7 @@ static void compare_unmounted(const struct node_scan *l, const char *path)
 				  "NodeStageVolume in this driver's log"
 				: "check the events of the pod (kubectl describe pod), and for "
 				  "NodePublishVolume in this driver's log",
-			"kubelet has wanted it %s%s for %s, but nothing is mounted at %s",
+			"kubelet has expected it %s%s for %s, but nothing is mounted at %s",
 			p.role == KUBELET_STAGED ? "staged" : "in pod ",
 			p.role == KUBELET_STAGED ? "" : p.pod, inspect_age(p.since, age), path);
 }

@@ -66,7 +66,7 @@ static void pods_report(struct inspect_report *r, const char *id, const struct j
 	char *next AUTO(free) = xasprintf(
 		"if the pod is only about to start, kubectl get pods -A -o "
 		"jsonpath='{.items[?(@.metadata.uid==\"%s\")].metadata.name}' prints its name. "
-		"Otherwise kubelet has to clean up: its log shows why it does not (\"orphaned "
+		"Otherwise kubelet must clean up: its log shows why it does not (\"orphaned "
 		"pod\"). Until then the volume stays attached; unmount nothing but %s",
 		pod, path);
 	char buf[64];

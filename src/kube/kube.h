@@ -84,7 +84,7 @@ enum { KUBE_ABSENT = 1, KUBE_EXISTS = 1, KUBE_REPLACED = 2, KUBE_CHANGED = 3 };
  * executed.
  */
 #define KUBE_PERHAPS_DONE \
-	"an attempt before may have been carried out, although its answer did not come; the next"
+	"an earlier attempt may have been executed, although no answer arrived; the next"
 
 /*
  * For all functions below: `ns` is NULL for a cluster-scoped kind. *ret is a new root, which the
@@ -111,10 +111,10 @@ int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, st
                 struct deadline d, struct json **ret, struct err *err) MUST_CHECK;
 /*
  * Returns true while a POST of this client may still create an object of this name. The server may
- * execute a request after the client has abandoned it. Because each request carries a time limit,
- * the function returns true until this limit and some seconds more have passed, even if the object
- * has changed since. While it returns true, an absence is not permanent. A restarted client does
- * not know the requests that were sent before its start.
+ * execute a request after the client has abandoned it. Each request carries a time limit; the
+ * function returns true until some seconds after that limit, even if the object has changed since.
+ * While it returns true, an absence is not permanent. A restarted client does not know the requests
+ * that were sent before its start.
  */
 bool kube_may_come(struct kube *k, const struct kube_kind *kind, const char *ns, const char *name);
 /*

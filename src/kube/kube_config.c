@@ -2,10 +2,10 @@
 /*
  * The current API server address and credentials, re-read when their files change.
  *
- * Each request first takes a reference to them. To check whether the files have changed costs up to
- * six stat() calls, so hundreds of requests per second share one check. One thread at a time reads
- * the files, outside the lock; during this time the other threads use the current data. The lock
- * guards `current`, all reference counts and `loading`.
+ * Each request first takes a reference to the current data. A check of the files costs up to six
+ * stat() calls, so hundreds of requests per second share one check. One thread at a time reads the
+ * files, outside the lock; during this time the other threads use the current data. The lock guards
+ * `current`, all reference counts and `loading`.
  */
 #include "kube/kube_access.h"
 
@@ -91,7 +91,7 @@ void kube_config_put(struct kube_config *c, struct kube_access *a)
 }
 
 /*
- * Returns true if this thread has to replace `seen` by a new reading. If `force` is set and another
+ * Returns true if this thread must replace `seen` by a new reading. If `force` is set and another
  * thread is reading, waits for that thread, whose result is newer than the credentials that the
  * server has refused.
  */

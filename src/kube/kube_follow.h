@@ -36,7 +36,7 @@ struct kube_follow;
 struct kube_follow *kube_follow(struct kube *k, const struct kube_kind *kind, const char *ns,
                                 kube_follow_fn *fn, void *arg);
 /*
- * Returns for how long no stream has been open, in ms; 0 if a stream is open. Sets `why` to the
+ * Returns the time since the last stream ended, in ms; 0 if a stream is open. Sets `why` to the
  * reason, "" if not known.
  */
 int64_t kube_follow_closed_ms(struct kube_follow *f, char why[KUBE_WATCH_ERROR_MAX]);

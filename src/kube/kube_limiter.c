@@ -172,8 +172,8 @@ void kube_limiter_leave(struct kube_limiter *l, struct kube_turn *t)
 /* ---- waiting ---- */
 
 /*
- * Returns when the thread of this turn has to wake without a signal. If no other thread grants
- * turns, this thread does.
+ * Returns when the thread of this turn must wake without a signal. If no other thread grants turns,
+ * this thread does.
  */
 static struct deadline limiter_wake_at_locked(struct kube_limiter *l, struct kube_turn *t,
                                               struct deadline d)

@@ -108,7 +108,7 @@ static int patience_s(const struct kube *k)
 	return (k->tuning.attempt_ms + 999) / 1000;
 }
 
-/* Returns until when an unanswered request that was sent at `sent_at` may still be executed. */
+/* Returns the time until which an unanswered request of `sent_at` may still be executed. */
 static int64_t late_until(const struct kube *k, int64_t sent_at)
 {
 	return sent_at + patience_s(k) * INT64_C(1000000000) + k->tuning.late_ms * INT64_C(1000000);

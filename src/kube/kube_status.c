@@ -222,7 +222,7 @@ static int status_set_with_hint(const struct kube_target *t, const struct status
 	}
 }
 
-/* Returns true if the namespace, not the object, is missing. A person has to create it. */
+/* Returns true if the namespace is missing, not the object. The administrator must create it. */
 static bool is_missing_namespace(const struct json *status)
 {
 	return str_eq(json_str(status, "details.kind"), "namespaces");
@@ -330,8 +330,8 @@ static int no_answer(const struct kube_target *t, const struct http_result *resu
 	case HTTP_RETIRED:
 	case HTTP_TOO_LARGE:
 	default:
-		return err_set(err, ERR_UNAVAILABLE, "%s %s: no whole answer from %s: %s", t->verb,
-		               object, t->server, result->why);
+		return err_set(err, ERR_UNAVAILABLE, "%s %s: incomplete answer from %s: %s",
+		               t->verb, object, t->server, result->why);
 	}
 }
 

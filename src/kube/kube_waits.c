@@ -58,8 +58,8 @@ void waits_add(struct kube_waits *all, struct kube_wait *w)
 }
 
 /*
- * A wait whose object already has to be read keeps its turn, however often the resume point is
- * lost.
+ * A wait whose object is already due for a read keeps its turn, even if the resume point is lost
+ * again.
  */
 static void must_read_since(struct kube_wait *w, int64_t now)
 {
@@ -180,8 +180,8 @@ static void notify_error(struct kube_wait *w, const struct err *err)
 }
 
 /*
- * Returns true if the wait's object may be read. An unreported error comes first, because its
- * caller decides whether the read is needed.
+ * Returns true if the wait's object may be read. An unreported error is returned before, because
+ * its caller decides whether the read is needed.
  */
 static bool may_be_read(const struct kube_wait *w)
 {

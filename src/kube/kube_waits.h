@@ -50,7 +50,7 @@ struct kube_wait {
 	 */
 	bool asked;
 	/*
-	 * Since when the object has to be read, because events may have been missed (monotonic ns);
+	 * Since when the object must be read, because events may have been missed (monotonic ns);
 	 * 0: no read is due. wait_must_read() sets it; only the start of a read and an event with
 	 * the full state reset it.
 	 */
@@ -77,7 +77,7 @@ struct kube_waits {
 	 */
 	struct hash_table by_name;
 	struct hash_key key; /* of the names' hashes */
-	size_t n_unread;     /* waits whose object has to be read; mostly 0 */
+	size_t n_unread;     /* waits whose object must be read; mostly 0 */
 	/*
 	 * True: every later change arrives as an event, because the stream is open, or will be
 	 * resumed after the last event. False: a list is needed first, then a read of each awaited
@@ -96,7 +96,7 @@ void wait_must_read(struct kube_wait *w);
 
 /*
  * Passes an event to the waits: a state, or the last state of a deleted object. Returns true if a
- * read has to confirm the deletion, because a caller waits for the name without knowing the uid.
+ * read must confirm the deletion, because a caller waits for the name without knowing the uid.
  */
 bool waits_notify(struct kube_waits *all, const struct kube_event *e);
 /*
@@ -123,7 +123,7 @@ void waits_notify_read(struct kube_waits *all, const char *name, unsigned long r
                        const struct kube_event *e);
 void waits_notify_read_error(struct kube_waits *all, const char *name, unsigned long read,
                              const struct err *err);
-/* Ends a failed read that has to be repeated. */
+/* Ends a failed read that must be repeated. */
 void waits_read_again(struct kube_waits *all, const char *name, unsigned long read);
 /*
  * Call it when the watch has its resume point: every later change arrives as an event. Errors that
@@ -132,7 +132,7 @@ void waits_read_again(struct kube_waits *all, const char *name, unsigned long re
 void waits_begin_live(struct kube_waits *all);
 /*
  * Call it when the watch has lost its resume point: events may be missed, so every awaited object
- * has to be read.
+ * must be read.
  */
 void waits_end_live(struct kube_waits *all);
 /* Watching failed permanently: notifies all waits. */

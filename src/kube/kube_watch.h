@@ -70,7 +70,7 @@ struct kube_watch {
 	enum watch_trouble trouble;
 	enum watch_resume resume;
 	char version[RESOURCE_VERSION_MAX]; /* of the last event or list */
-	bool unverified; /* `version` has to be verified before a stream is requested from it */
+	bool unverified; /* `version` must be verified before a stream is requested from it */
 	/* when an answer or a bookmark contradicted it; monotonic ns; 0: never */
 	int64_t reverted_at;
 	bool relisted;     /* a list followed a 410, and no event has arrived since */
@@ -162,8 +162,8 @@ void watch_reads_init(struct kube_watch *w);
 /* Starts to read awaited objects without events every resync_ms, a few per second. */
 void watch_resync_start(struct kube_watch *w);
 /*
- * Reads each object that has to be read, a few at a time, and continues on its own while the watch
- * is live. A read with a temporary error is repeated after a pause.
+ * Reads each object that must be read, a few at a time, and continues on its own while the watch is
+ * live. A read with a temporary error is repeated after a pause.
  */
 void watch_reads_start(struct kube_watch *w);
 
@@ -180,7 +180,7 @@ void watch_all_fill(struct kube_watch *w);
 bool watch_all_gave_up(const struct kube_watch *w);
 /*
  * Call it when the stream has ended. Returns true if the stream should have delivered all objects
- * but did not, so that pages have to be requested instead. w->follow may be NULL.
+ * but did not, so pages must be requested instead. w->follow may be NULL.
  */
 bool watch_all_fill_ended(struct kube_watch *w, const struct http_result *r);
 /* The result of an event other than ERROR while a full stream delivers all objects. */
@@ -203,7 +203,7 @@ enum watch_page watch_all_page(struct kube_watch *w, const struct http_result *r
 /* Makes the first page the next one. w->follow may be NULL. */
 void watch_all_restart(struct kube_watch *w);
 /*
- * Returns true if the page has to be requested again at once, with fewer objects. w->follow may be
+ * Returns true if the page must be requested again at once, with fewer objects. w->follow may be
  * NULL.
  */
 bool watch_all_page_failed(struct kube_watch *w, const struct http_result *r);

@@ -74,7 +74,7 @@ enum watch_trouble {
 
 /* Executed in this order; the next state is set before WATCH_READ. */
 enum watch_action {
-	WATCH_END_LIVE = 1 << 0, /* changes may be missed: awaited objects have to be read */
+	WATCH_END_LIVE = 1 << 0, /* changes may be missed: awaited objects must be read */
 	WATCH_GIVE_UP = 1 << 1,  /* like END_LIVE, after RESUME_TRIES consecutive failures */
 	WATCH_REPORT = 1 << 2,   /* the error is reported to all waits and to the follower */
 	WATCH_CANCEL = 1 << 3,   /* the stream is cancelled */

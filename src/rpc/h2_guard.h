@@ -48,7 +48,7 @@ struct h2_guard {
 	int64_t calls;
 	unsigned updates;    /* number of WINDOW_UPDATEs that the opened calls still permit */
 	int64_t paid_at;     /* ns: time until which the budget was refilled */
-	unsigned unanswered; /* SETTINGS frames of the server without an acknowledgement */
+	unsigned unanswered; /* unacknowledged SETTINGS frames of the server */
 	int64_t asked_at;    /* when the first of them was sent; ns */
 	char reason[100];
 };
@@ -67,5 +67,5 @@ void h2_guard_clear(struct h2_guard *g);
 const char *h2_guard_client(struct h2_guard *g, const uint8_t *p, size_t n, int64_t now);
 /* Counts bytes from the server. */
 void h2_guard_server(struct h2_guard *g, const uint8_t *p, size_t n, int64_t now);
-/* Returns since when the client owes an acknowledgement of SETTINGS, in ns; 0 if it owes none. */
+/* Returns when the oldest unacknowledged SETTINGS frame was sent, in ns; 0: no such frame. */
 int64_t h2_guard_owes_since(const struct h2_guard *g);

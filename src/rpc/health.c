@@ -21,8 +21,7 @@ static int health_check(void *self, struct rpc_call *call, const void *req, Prot
 	if (str_eq(request->service, HEALTH_REGISTERED) && registration != HEALTH_NO_REGISTRATION)
 		serving = registration == HEALTH_IS_REGISTERED;
 	else if (!str_empty(request->service))
-		return err_set(err, ERR_NOT_FOUND, "this driver has no health of \"%s\"",
-		               request->service);
+		return err_set(err, ERR_NOT_FOUND, "unknown service \"%s\"", request->service);
 	r = RPC_NEW(call, grpc__health__v1__health_check_response);
 	r->status = serving ? GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING
 	                    : GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING;

@@ -45,7 +45,7 @@
 #define PROC_STAT_MAX 4096
 
 struct connection {
-	struct relay *relay; /* NULL: the connection has ended and is to be removed */
+	struct relay *relay; /* NULL: the connection has ended and will be removed */
 	int grpc_fd;         /* gRPC's end; -1: not yet passed on */
 	int pid;
 };
@@ -95,8 +95,8 @@ static int open_folder(const char *path)
 
 /*
  * Returns a lock on the directory of a socket file, at the offset of the file's inode number. With
- * fcntl(2) other processes find the lock's holder, even when a connection to the socket no longer
- * tells it, and no file is left in the directory.
+ * fcntl(2) other processes find the lock's holder even if a connection to the socket no longer
+ * identifies it, and no file is left in the directory.
  */
 static struct flock owner_lock(short type, ino_t socket_file)
 {

@@ -205,7 +205,7 @@ static void read_events(struct registration *r)
 		close(TAKE_FD(r->inotify));
 }
 
-/* Returns how long the thread may only wait for inotify, in ms; -1: without limit. */
+/* Returns the maximum time to wait for inotify, in ms; -1: unlimited. */
 static int patience_ms(const struct registration *r)
 {
 	const struct registration_options *o = &r->options;

@@ -191,8 +191,7 @@ static enum relay_state relay_pass(struct relay *r, struct side *from, struct si
 static enum relay_state refuse(const struct relay *r, const char *why)
 {
 	/*
-	 * Logged at debug level, because a script that only connects to test whether the socket is
-	 * served is not worth a line.
+	 * Logged at debug level, because scripts connect only to test whether the socket is served.
 	 */
 	log_msg(LOG_DEBUG, "closed a connection of process %d: it %s", r->pid, why);
 	return RELAY_OVER;

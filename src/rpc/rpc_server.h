@@ -49,6 +49,6 @@ bool rpc_server_has_socket(const struct rpc_server *s);
  * Accepts no more connections, and removes the socket if it is still this server's. Then gives
  * running calls grace_ms, cancels the remaining ones, waits for their handlers, and frees
  * everything. NULL is allowed. It waits without limit for a handler that never returns, so the
- * caller has to limit the time.
+ * caller must limit the time.
  */
 void rpc_server_stop(struct rpc_server *s, int grace_ms);

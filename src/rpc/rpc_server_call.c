@@ -5,10 +5,10 @@
  *   posted     a slot waits for the next call of any client; when one arrives, another is posted
  *   arrived    the method is looked up, its end watched, its message requested
  *   unread     its message has 10 s to arrive; the oldest is dropped when there are too many
- *   received   Identity is answered here, on the poller; any other call is counted, gets a thread
+ *   received   the poller answers Identity here; any other call is counted and gets a thread
  *   run        rpc_unpack(), its bytes are freed, rpc_run(), the log line, the answer goes to gRPC
- *   open       instead of that, where the method has many answers: rpc_server_stream.c
- *   gone       its end (closed) and its answer (sent) have both completed; the later one frees it
+ *   open       instead of "run", for methods with many answers: rpc_server_stream.c
+ *   gone       its end (closed) and its answer (sent) have both completed; the later one frees the call
  *
  * "closed" arrives early if the caller cancels or disappears, or if its deadline passes, which gRPC
  * watches. The poller then sets the call's cancellation, which wakes the handler. Therefore the
@@ -285,7 +285,7 @@ static void drop_unread(struct server_call *c, enum err_code code, const char *t
 
 	remove_unread(c);
 	c->dropped = code;
-	log_limited(LOG_WARNING, 10, "%s is not waited for: %s (pid %d)", c->rpc.method, text,
+	log_limited(LOG_WARNING, 10, "dropped %s: %s (pid %d)", c->rpc.method, text,
 	            c->rpc.peer_pid);
 	e = grpc_call_cancel_with_status(c->grpc, (grpc_status_code)code, text, NULL);
 	assert(e == GRPC_CALL_OK);
@@ -304,9 +304,7 @@ static bool count_call(struct server_call *c)
 	return true;
 }
 
-/*
- * Counts the call and starts it on a thread. Returns -1 if the call has to be answered with *err.
- */
+/* Counts the call and starts it on a thread. Returns -1 if the call must be answered with *err. */
 static int submit(struct server_call *c, struct err *err)
 {
 	if (!count_call(c))
@@ -537,7 +535,7 @@ static gpr_timespec to_gpr(int64_t at)
 }
 
 /*
- * Drops the calls that have run out of time. Returns when it has to run again without an event;
+ * Drops the calls whose time limit has passed. Returns when it must run again without an event;
  * monotonic ns.
  */
 static int64_t next_look(struct rpc_server *s)

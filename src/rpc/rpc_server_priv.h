@@ -32,7 +32,7 @@ struct server_call {
 	enum err_code dropped;
 	atomic_int refs; /* pending operations: closed, sent, a message of its stream */
 	struct rpc_call rpc;
-	/* the call's result; not on the stack, which has to be small during waits */
+	/* the call's result; not on the stack, which must be small during waits */
 	struct err err;
 	struct rpc_stream *stream; /* NULL: a unary call */
 	struct tag arrived, received, closed, sent;

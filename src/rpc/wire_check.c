@@ -316,10 +316,10 @@ static int check_message(const struct open_message *at, struct bytes in, struct 
 		uint32_t id;
 
 		if (!take_tag(&in, &id, &type))
-			return refuse_malformed(at, err, "no field number where one is due");
+			return refuse_malformed(at, err, "expected a field number");
 		if (!take_value(&in, type, &value))
-			return refuse_malformed(
-				at, err, "a value is cut off or of a type that does not exist");
+			return refuse_malformed(at, err,
+			                        "a value is truncated, or its type is unknown");
 		field = protobuf_c_message_descriptor_get_field(at->message, id);
 		if (!field) {
 			*at->unknown = true; /* from a newer CSI version */

@@ -97,7 +97,7 @@ static bool become_idle(struct worker *me)
 	return true;
 }
 
-/* Returns false if the thread was taken, and has a task or has to end. */
+/* Returns false if the thread was taken, and has a task or must end. */
 static bool leave_idle(struct worker *me)
 {
 	WITH_LOCK(&me->pool->lock);
@@ -126,8 +126,8 @@ static struct task *next_task(struct worker *me)
 }
 
 /*
- * Returns true if this thread has to release memory. When a thousand threads end together, not
- * every one does so.
+ * Returns true if this thread must release memory. When a thousand threads end together, only some
+ * of them do so.
  */
 static bool is_to_trim_locked(struct workers *w)
 {

@@ -9,7 +9,7 @@
 
 struct workers;
 
-/* A member of the submitted struct, so that no memory has to be allocated. */
+/* A member of the submitted struct, which saves an allocation. */
 struct task {
 	void (*run)(struct task *task); /* runs on its own thread; may free the task */
 };

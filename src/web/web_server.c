@@ -138,7 +138,7 @@ static bool begin_page_locked(struct maker *m)
 	return m->running;
 }
 
-/* Returns false if the connection has to end without an answer. */
+/* Returns false if the connection must end without an answer. */
 static bool await_page(struct connection *c, struct maker *m, struct web_answer *ret)
 {
 	struct web_server *s = c->server;
@@ -251,8 +251,8 @@ static int read_request(const struct connection *c, char head[WEB_HEAD_MAX],
 }
 
 /*
- * Marks the request as complete. A connection that was to be cut is then kept, unless the server
- * stops; another connection is cut instead.
+ * Marks the request as complete. If this connection was selected for eviction, it is kept and
+ * another one is selected, unless the server stops.
  */
 static void end_reading(struct connection *c)
 {
@@ -322,9 +322,9 @@ static void *run_connection(void *arg)
 /* ---- connection slots ---- */
 
 /*
- * Returns true if `a` is evicted before `b`. First come connections that read or send (usually a
- * client that does neither in time), then those that wait for the page with the most waiters, then
- * the oldest.
+ * Returns true if `a` is evicted before `b`. Connections that send a request or read an answer are
+ * evicted first (usually a stalled client), then connections that wait for the page with the most
+ * waiters. Among equals, the oldest is first.
  */
 static bool is_before(const struct connection *a, const struct connection *b)
 {

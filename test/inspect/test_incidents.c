@@ -348,7 +348,7 @@ START_TEST(an_attachment_that_does_not_get_ready_says_what_is_missing_and_since_
 	look("v1");
 	expect("DPUVolumeAttachment dpf/n1-v1", "no NVMe controller", "kubectl -n dpf describe");
 	expect("n1-v1", "; for 5", "");
-	row("an attachment does not get ready", "n1-v1", "");
+	row("an attachment does not become ready", "n1-v1", "");
 	expect_findings(1);
 	stop();
 }
@@ -382,9 +382,9 @@ START_TEST(an_attachment_that_nobody_wants_is_an_orphan_when_it_is_old)
 	expect_findings(0);
 	later = 400;
 	look(NULL);
-	expect("DPUVolumeAttachment dpf/n1-v1", "orphan: no VolumeAttachment wants volume v1",
+	expect("DPUVolumeAttachment dpf/n1-v1", "orphan: no VolumeAttachment exists for volume v1",
 	       "Only if it is neither staged nor published there");
-	row("an attachment is left that nobody wants", "n1-v1", "");
+	row("an attachment without a VolumeAttachment", "n1-v1", "");
 	expect_findings(1);
 	stop();
 }
@@ -408,8 +408,8 @@ START_TEST(a_volume_without_a_persistent_volume_is_an_orphan_when_it_is_the_driv
 	wait_bound("by-hand");
 	later = 400;
 	look(NULL);
-	expect("DPUVolume dpf/v1", "orphan: no PersistentVolume has it", "Retain");
-	row("a volume is left without its PersistentVolume", "v1", "");
+	expect("DPUVolume dpf/v1", "orphan: no PersistentVolume refers to it", "Retain");
+	row("a volume without a PersistentVolume", "v1", "");
 	expect("DPUVolume dpf/" PVC, "orphan: no PersistentVolume", "delete dpuvolumes " PVC);
 	expect_findings(2);
 	stop();
@@ -494,7 +494,7 @@ START_TEST(a_volume_that_kubernetes_takes_for_attached_and_dpf_does_not_have_att
 		usleep(10000);
 	look(NULL);
 	expect("VolumeAttachment csi-v1-n1", "there is no DPUVolumeAttachment", "end them");
-	row("somebody has deleted the attachment of a volume in use", "csi-v1-n1", "");
+	row("another client has deleted the attachment of a volume in use", "csi-v1-n1", "");
 	expect_findings(1);
 	stop();
 }
@@ -510,7 +510,7 @@ START_TEST(an_attachment_to_a_node_that_does_not_exist)
 	later = 400;
 	look(NULL);
 	expect("n9-v1", "volume v1 is attached to node n9, which does not exist", "out-of-service");
-	row("a node with an attachment has been removed", "n9-v1", "does not exist");
+	row("a node with an attachment was removed", "n9-v1", "does not exist");
 	stop();
 }
 END_TEST
@@ -528,7 +528,7 @@ START_TEST(a_volume_for_one_node_that_is_attached_to_two)
 	       "before anything is detached");
 	expect("VolumeAttachment csi-v1-n2", "attaching of volume v1 on node n2 fails", "inspect");
 	row("a volume for one node is attached to several", "DPUVolume dpf/v1", "");
-	row("attaching fails again and again", "csi-v1-n2", "");
+	row("repeated attach failures", "csi-v1-n2", "");
 	expect_findings(2);
 	stop();
 }
@@ -546,7 +546,7 @@ START_TEST(a_deletion_that_a_finalizer_keeps_names_it)
 	expect("DPUVolume dpf/v1", "has been in deletion for 12 min",
 	       "by hand: DPF then deletes the volume's storage, even while it is attached");
 	expect("DPUVolume dpf/v1", "finalizers: ", "");
-	row("a deletion is stuck by a finalizer", "DPUVolume dpf/v1", "");
+	row("a finalizer blocks a deletion", "DPUVolume dpf/v1", "");
 	expect_findings(1);
 	stop();
 }
@@ -646,10 +646,10 @@ START_TEST(a_volume_attachment_without_its_persistent_volume_keeps_its_node_from
 	look(NULL);
 	expect("VolumeAttachment csi-pv-1-n1", "its PersistentVolume pv-1 does not exist",
 	       "delete no DPUVolumeAttachment of node n1");
-	row("a VolumeAttachment is left without its PersistentVolume",
-	    "VolumeAttachment csi-pv-1-n1", "does not exist");
-	ck_assert_ptr_null(finding("n1-v1", "no VolumeAttachment wants"));
-	ck_assert_ptr_nonnull(finding("n2-v2", "no VolumeAttachment wants"));
+	row("a VolumeAttachment without its PersistentVolume", "VolumeAttachment csi-pv-1-n1",
+	    "does not exist");
+	ck_assert_ptr_null(finding("n1-v1", "no VolumeAttachment exists for"));
+	ck_assert_ptr_nonnull(finding("n2-v2", "no VolumeAttachment exists for"));
 	look("v2");
 	ck_assert_ptr_null(finding("VolumeAttachment csi-pv-1-n1", ""));
 	stop();
@@ -1245,7 +1245,7 @@ START_TEST(a_warning_counts_when_it_is_newer_than_the_last_success)
 	post_event("new", "DPUVolume", "v1", uid, "Warning", "resize refused", time(NULL), -50);
 	later = 100;
 	look("v1");
-	expect("DPUVolume dpf/v1", "is ready, but a Warning has come since: Event Posted: resize",
+	expect("DPUVolume dpf/v1", "is ready, but has a newer Warning: Event Posted: resize",
 	       "all its Events: kubectl -n dpf describe dpuvolumes v1");
 	row("a Warning about a volume that is ready", "DPUVolume dpf/v1", "");
 	expect_findings(1);
@@ -1319,7 +1319,8 @@ START_TEST(causes_that_do_not_come_cost_the_rest_nothing)
 	wait_attached("n1-v1");
 	later = 400;
 	look("v1");
-	expect("DPUVolumeAttachment dpf/n1-v1", "orphan: no VolumeAttachment wants volume v1", "");
+	expect("DPUVolumeAttachment dpf/n1-v1", "orphan: no VolumeAttachment exists for volume v1",
+	       "");
 	expect_findings(1);
 	ck_assert_uint_eq(json_count(json_at(report.tree, "api.unread")), 3);
 	stop();
@@ -1356,7 +1357,7 @@ START_TEST(a_node_that_reboots_or_is_updated_is_a_finding)
 	expect("DPUNode dpf/n1", "rebootInProgress=true, Ready=False (Busy: reboot is in progress)",
 	       "kubectl -n dpf describe dpunodes n1");
 	expect("DPUNode dpf/n1", "DPUNodeRebootInProgress=True (WaitingForManual", "manual reboot");
-	row("the host is to be rebooted", "DPUNode dpf/n1", "");
+	row("DPF requests a reboot of the host", "DPUNode dpf/n1", "");
 	expect_findings(1);
 	ck_assert_ptr_null(strstr(json_str(report.tree, "findings.0.what"), "DPUUpdate"));
 	patch(PROVISIONING "/dpunodes/n1/status",
@@ -1477,7 +1478,8 @@ START_TEST(of_many_nodes_those_where_something_waits_are_read_first)
 	free(sim_requests());
 	look("v1");
 	expect("DPUNode dpf/n2", "rebootInProgress=true", "");
-	ck_assert_ptr_nonnull(strstr(json_str(report.tree, "api.unread.0"), "of 100 nodes only"));
+	ck_assert_ptr_nonnull(
+		strstr(json_str(report.tree, "api.unread.0"), "at most 100 are read"));
 	requests = sim_requests();
 	ck_assert_int_eq(json_parse("requests", requests, strlen(requests), &tree, &err), 0);
 	ck_assert_int_eq(json_get_i64(tree, "get.dpunodes", &gets, &err), 0);

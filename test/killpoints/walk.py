@@ -445,7 +445,7 @@ class Walk:
             name = tool.format(kind)
             if kind == "block" or {"e2fsck": "ext4"}.get(name, kind) != kind:
                 continue
-            for mode, what in (("dies", "killed with it"), ("goes-on", "goes on")):
+            for mode, what in (("dies", "killed with it"), ("goes-on", "continues")):
                 self.die(operation, kind, f"{name} half way, {what}", lambda v, n=name, m=mode: die_in_tool(host, v, call, n, m))
 
     def walk(self):

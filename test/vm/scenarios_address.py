@@ -87,7 +87,7 @@ def not_this_volumes_function(w):
     # Another vendor's VF passes as one of ours when its vendor is accepted: its PF is not SNAP's.
     w.stop_driver()
     w.start_driver("--node-pci-vendor=8086")
-    fault = w.fault("a VF whose PF is none of SNAP's, of an accepted vendor")
+    fault = w.fault("a VF whose PF is not a SNAP PF, of an accepted vendor")
     for vf in (0, 1):
         address = w.vf(vf, 1)
         volume = w.volume("pvc-w", own, 0, context={"nv-pciDeviceAddress": address})
@@ -135,7 +135,7 @@ def mounted_by_somebody_else(w):
     device = w.device_of(theirs)
     w.vm.sh(f"mkfs.ext4 -q {device} && mkdir -p /mnt/theirs && /sbin/mount {device} /mnt/theirs && echo theirs >/mnt/theirs/x && sync")
     before = w.vm.sh(STATE)
-    fault = w.fault("the disk of the VF is mounted by somebody else")
+    fault = w.fault("another program has mounted the disk of the VF")
     wrong = {"nv-nvmeUUID": own.uuid}
     fault.ask("NodeStageVolume of another volume (UUID differs)", w.volume("pvc-m", theirs, 1, context=wrong).stage,
               "FAILED_PRECONDITION", own.uuid, theirs.uuid)

@@ -36,7 +36,7 @@ def grown_on_stage(w):
 @scenario("multipath", "newer")
 def expanded_online(w):
     """NodeExpandVolume grows ext4, xfs, btrfs online by publish path, as kubelet calls it; never beyond the device"""
-    fault = w.fault("the DPU has not grown the device that was to grow")
+    fault = w.fault("the DPU has not grown the device")
     for fs, name, make, least in SMALL:
         ns = made_small(w, name, make)
         volume = w.volume(f"pvc-{fs}", ns, 0, fs=fs)

@@ -23,7 +23,7 @@ def plugged_while_it_is_waited_for(w):
     threading.Timer(2, disk.plug, (1,)).start()
     volume = disk.volume(slots[1])
     volume.stage()
-    fault.then("staged as soon as it is there")
+    fault.then("staged as soon as the function appears")
     volume.publish()
     w.vm.sh(f"echo kept >{volume.target('pod-1')}/kept; sync")
     room = w.kubelet.node("NodeGetInfo").max_volumes_per_node
@@ -81,7 +81,7 @@ def unplugged_under_a_writer(w):
         volume.publish()
         read = f"cat {target}/kept" if "fs" in options else f"head -c 4 {target}"
         w.check(w.vm.sh(read) == "kept", "the data is lost")
-        fault.then("plugged in again in another slot: staged and published, the data is there")
+        fault.then("plugged in again in another slot: staged and published, the data are intact")
         clean(w, volume)
         disk.unplug(slots[2])
 

@@ -60,7 +60,7 @@ def check_once(w):
 
 @scenario("multipath")
 def killed_at_every_step(w):
-    """driver killed -9 at every step of stage and publish: retried, mounted once, the data is there"""
+    """driver killed -9 at every step of stage and publish: retried, mounted once, the data are intact"""
     ns = w.ns[NAMESPACE]
     w.blank(NAMESPACE)
     w.attach(ns, FUNCTION)

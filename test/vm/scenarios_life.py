@@ -90,7 +90,7 @@ def identity(w):
     ns = w.ns["a"]
     w.attach(ns, 0)
     other = "99999999-aaaa-4bbb-8ccc-000000000009"
-    fault = w.fault("the DPU publishes another disk than the volume's")
+    fault = w.fault("the DPU publishes a disk of another volume")
     fault.ask("NodeStageVolume, UUID differs", w.volume("pvc-x", ns, 0, context={"nv-nvmeUUID": other}).stage,
               "FAILED_PRECONDITION", other, ns.uuid)
     large = {"csi.snap.nvidia.com/capacityBytes": str(4096 * MIB)}

@@ -97,7 +97,7 @@ def sriov_off(w):
     w.vm.sh(f"echo 1 >/sys/bus/pci/rescan; [ -e /sys/bus/pci/devices/{w.pf[0]}/driver ] || exit 1; vf_up {w.pf[0]} 2")
     start(w, PREPARE)
     w.check(w.kubelet.node("NodeGetInfo").max_volumes_per_node == 2, "2 volumes per node")
-    fault.then("2 volumes per node, once a PF with VFs is there")
+    fault.then("2 volumes per node, once a PF with VFs exists")
     w.stop_driver()
     start(w, "")
 
@@ -130,7 +130,7 @@ def driver_absent(w):
     volume = w.volume("pvc-abs", ns, 0)
     volume.stage()
     volume.unstage()
-    fault.then("staged by the retry, once the module is there")
+    fault.then("staged by the retry, once the module exists")
     w.stop_driver()
     start(w, "")
     w.detach(ns, 0)

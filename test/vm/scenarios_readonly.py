@@ -19,7 +19,7 @@ def dirty_journal(w):
                 " xfs_io -x -c 'shutdown -f' /mnt/dirty; umount /mnt/dirty")
         before = ns.digest()
         volume = w.volume(f"pvc-dirty-{fs}", ns, 0, fs=fs, mode=READER_ONLY)
-        fault = w.fault(f"{fs} with a journal to replay, volume is only read")
+        fault = w.fault(f"{fs} with a journal to replay, volume is read-only")
         fault.ask("NodeStageVolume", volume.stage, "OK")
         volume.publish()
         w.check(w.vm.sh(f"cat {volume.target('pod-1')}/kept") == "kept", "the data is not there")
@@ -45,7 +45,7 @@ def never_formatted(w):
     ns = w.ns["b"]
     w.attach(ns, 0)
     before = ns.digest()
-    fault = w.fault("a blank device, volume is only read")
+    fault = w.fault("a blank device, volume is read-only")
     fault.ask("NodeStageVolume", w.volume("pvc-ro", ns, 0, mode=READER_ONLY).stage, "FAILED_PRECONDITION", "never formatted")
     w.check(ns.digest() == before, "the device was written to")
     fault.then("not written to")

@@ -61,19 +61,19 @@ def unplugged_under_a_writer(w):
     moved.stage()
     moved.publish()
     is_kept(w, moved)
-    fault.then("plugged in again in another slot: staged and published, the data is there")
+    fault.then("plugged in again in another slot: staged and published, the data are intact")
     clean(w, moved)
     share.unplug()
 
 
 @scenario("shares", "shares-newer")
 def daemon_dies_and_comes_back(w):
-    """virtio-fs: its daemon is killed, the function goes and comes back with a new one: torn down, staged anew, the data is there"""
+    """virtio-fs: its daemon is killed, the function goes and comes back with a new one: torn down, staged anew, the data are intact"""
     load(w)
     share, volume = in_use(w, "dies")
     share.kill()
     share.unplug()
-    fault = w.fault("the DPU's file service died, and the function went with it")
+    fault = w.fault("the DPU's file service died, and the function was removed")
     fault.ask("NodeGetVolumeStats", volume.stats, "UNAVAILABLE")
     share.plug(0)
     fault.ask("NodeGetVolumeStats, while it is back", volume.stats, "UNAVAILABLE")
@@ -81,7 +81,7 @@ def daemon_dies_and_comes_back(w):
     volume.stage()
     volume.publish()
     is_kept(w, volume)
-    fault.then("served again: staged and published, the data is there")
+    fault.then("served again: staged and published, the data are intact")
     clean(w, volume)
     share.unplug()
 
@@ -96,7 +96,7 @@ def tag_reused(w):
     with open(other.folder + "/who", "w", encoding="utf-8") as f:
         f.write("after\n")
     w.check(other.plug(0) == share.address, "the address is another one")
-    fault = w.fault("another volume's function came under the same address and tag")
+    fault = w.fault("another volume's function got the same address and tag")
     fault.ask("NodePublishVolume of the one before", lambda: volume.publish("pod-2"), "UNAVAILABLE|FAILED_PRECONDITION")
     fault.ask("NodeGetVolumeStats of the one before", volume.stats, "UNAVAILABLE")
     new = other.volume()
@@ -145,7 +145,7 @@ def daemon_hangs(w):
     again.publish()
     is_kept(w, again)
     clean(w, again)
-    fault.then("it answers again: staged and published, the data is there")
+    fault.then("it answers again: staged and published, the data are intact")
     w.detach(ns, 0)
     ns.blank()
     share.unplug()
@@ -193,7 +193,7 @@ def hangs_while_it_is_mounted(w):
 
 @scenario("shares")
 def killed_at_every_step(w):
-    """virtio-fs: driver killed -9 at every step of stage, publish and their opposites: retried, mounted once, the data is there"""
+    """virtio-fs: driver killed -9 at every step of stage, publish and their opposites: retried, mounted once, the data are intact"""
     load(w)
     share = PluggedShare(w, "killed")
     share.plug(0, unbound=True)
@@ -263,7 +263,7 @@ def lost_with_a_request(w):
     w.attach(ns, 0)
     disk = w.volume("pvc-disk", ns, 0)
     share.kill()
-    fault = w.fault("the share's daemon is killed with a request under way, and its function unplugged")
+    fault = w.fault("the share's daemon is killed with a request in flight, and its function unplugged")
     fault.ask("NodeGetVolumeStats", volume.stats, "UNAVAILABLE")
     slot = w.vm.sh(f"cd /sys/bus/pci/slots; s=$(grep -lx {share.address[:-2]} */address); echo ${{s%/address}}")
     w.is_lost = True
@@ -295,4 +295,4 @@ def lost_with_a_request(w):
     w.detach(ns, 0)
     ns.blank()
     w.vm.sh(f"umount -l {volume.staging} </dev/null >/dev/null 2>&1 & sleep 1")  # it does not return, and the share is mounted nowhere
-    fault.then("NVMe goes on; the kernel waits until the host reboots, and the share stays staged until then")
+    fault.then("NVMe volumes are not affected; the kernel waits until the host reboots, and the share stays staged until then")

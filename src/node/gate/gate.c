@@ -14,23 +14,24 @@
 #define GIVEN_UP "nothing changes: the result of an ended stream's preparation is ignored"
 #define NOBODY "nothing changes: no stream held the gate"
 #define OTHER_NODE "the call is refused, INVALID_ARGUMENT, with both names; nothing else changes"
-#define GOES_ON_WITHOUT                                                                  \
-	"stages that wait are UNAVAILABLE, those that already mount finish; the driver " \
-	"leaves kubelet unless something is staged"
+#define GOES_ON_WITHOUT                                                             \
+	"waiting stages return UNAVAILABLE, stages in progress finish; the driver " \
+	"unregisters from kubelet unless a volume is staged"
 #define OLDER \
-	"the call is refused, FAILED_PRECONDITION, with both generations; the stream that is held stays"
-#define NEWER                                                                                \
-	"the stream that was held is told STOPPING and ended, ABORTED; the new one is told " \
+	"the call is refused, FAILED_PRECONDITION, with both generations; the held stream continues"
+#define NEWER                                                                       \
+	"the held stream gets STOPPING and ends with ABORTED; the new stream gets " \
 	"INITIALIZING, and the host is prepared again; stages and registration continue"
-#define STOPS "the stream is told STOPPING and ended, UNAVAILABLE; stages that wait are UNAVAILABLE"
-#define STOPPING "the call is refused, UNAVAILABLE: the driver stops"
+#define STOPS \
+	"the stream gets STOPPING and ends with UNAVAILABLE; waiting stages return UNAVAILABLE"
+#define STOPPING "the call is refused, UNAVAILABLE: the driver is stopping"
 
 #define BEGIN_NEW (GATE_RETIRE | GATE_TAKE | GATE_PREPARE | GATE_ANNOUNCE)
 
 static const struct gate_step steps[GATE_STATES][GATE_EVENTS] = {
 	[GATE_CLOSED] = {
 		[GATE_ENABLE] = { GATE_PREPARING, GATE_TAKE | GATE_PREPARE | GATE_ANNOUNCE,
-			"the stream is held and told INITIALIZING; modules are loaded and VFs made" },
+			"the stream is held and gets INITIALIZING; kernel modules are loaded and VFs created" },
 		[GATE_OUTDATED] = { GATE_CLOSED, GATE_REFUSE,
 			"impossible: without a held stream, any generation is accepted" },
 		[GATE_WRONG_NODE] = { GATE_CLOSED, GATE_REFUSE, OTHER_NODE },
@@ -44,10 +45,10 @@ static const struct gate_step steps[GATE_STATES][GATE_EVENTS] = {
 		[GATE_OUTDATED] = { GATE_PREPARING, GATE_REFUSE, OLDER },
 		[GATE_WRONG_NODE] = { GATE_PREPARING, GATE_REFUSE, OTHER_NODE },
 		[GATE_PREPARED] = { GATE_OPEN, GATE_ANNOUNCE,
-			"the stream is told SERVING, with counts; the driver registers with kubelet" },
+			"the stream gets SERVING, with counts; the driver registers with kubelet" },
 		[GATE_UNPREPARED] = { GATE_FAILED, GATE_ANNOUNCE,
-			"the stream is told ERROR, with the text; the driver registers anyway, "
-			"since volumes may work (hot-plugged ones need no VFs)" },
+			"the stream gets ERROR, with the text; the driver registers anyway, "
+			"because some volumes may work (hot-plugged functions need no VFs)" },
 		[GATE_LEFT] = { GATE_CLOSED, GATE_WITHDRAW | GATE_DROP, GOES_ON_WITHOUT },
 		[GATE_STOP] = { GATE_STOPPED, GATE_RETIRE | GATE_WITHDRAW | GATE_DROP, STOPS },
 	},
@@ -55,7 +56,7 @@ static const struct gate_step steps[GATE_STATES][GATE_EVENTS] = {
 		[GATE_ENABLE] = { GATE_PREPARING, BEGIN_NEW, NEWER },
 		[GATE_OUTDATED] = { GATE_OPEN, GATE_REFUSE, OLDER },
 		[GATE_WRONG_NODE] = { GATE_OPEN, GATE_REFUSE, OTHER_NODE },
-		[GATE_PREPARED] = { GATE_OPEN, 0, "nothing changes: it is open" },
+		[GATE_PREPARED] = { GATE_OPEN, 0, "nothing changes: the gate is open" },
 		[GATE_UNPREPARED] = { GATE_OPEN, 0, "impossible: an open gate prepares nothing" },
 		[GATE_LEFT] = { GATE_CLOSED, GATE_WITHDRAW | GATE_DROP, GOES_ON_WITHOUT },
 		[GATE_STOP] = { GATE_STOPPED, GATE_RETIRE | GATE_WITHDRAW | GATE_DROP, STOPS },
@@ -65,9 +66,9 @@ static const struct gate_step steps[GATE_STATES][GATE_EVENTS] = {
 		[GATE_OUTDATED] = { GATE_FAILED, GATE_REFUSE, OLDER },
 		[GATE_WRONG_NODE] = { GATE_FAILED, GATE_REFUSE, OTHER_NODE },
 		[GATE_PREPARED] = { GATE_OPEN, GATE_ANNOUNCE,
-			"the stream is told SERVING, with counts: the retry succeeded" },
+			"the stream gets SERVING, with counts: the retry succeeded" },
 		[GATE_UNPREPARED] = { GATE_FAILED, GATE_ANNOUNCE,
-			"the stream is told ERROR again, with the error text of the last attempt" },
+			"the stream gets ERROR again, with the error text of the last attempt" },
 		[GATE_LEFT] = { GATE_CLOSED, GATE_WITHDRAW | GATE_DROP, GOES_ON_WITHOUT },
 		[GATE_STOP] = { GATE_STOPPED, GATE_RETIRE | GATE_WITHDRAW | GATE_DROP, STOPS },
 	},

@@ -214,7 +214,7 @@ int kube_create(struct kube *k, const struct kube_kind *kind, const char *ns, st
 	if (fake.lost_creates-- <= 0)
 		return 0;
 	json_free(TAKE(*ret));
-	return err_set(err, ERR_UNAVAILABLE, "no whole answer");
+	return err_set(err, ERR_UNAVAILABLE, "incomplete answer");
 }
 
 static int fake_conflict(struct err *err)

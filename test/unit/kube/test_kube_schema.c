@@ -55,7 +55,7 @@ static const struct {
 	{ "null", "null", 200, ERR_UNAVAILABLE, "has no schema of DPUVolume", 1 },
 	{ "another group's document", DOCUMENT("\"a\":{" KIND("v1", "DPUVolume") "}"), 200,
 	  ERR_UNAVAILABLE, "has no schema of DPUVolume storage.dpu.nvidia.com/v1alpha1", 1 },
-	{ "an endless page", NULL, 200, ERR_UNAVAILABLE, "no whole answer", 1 },
+	{ "an endless page", NULL, 200, ERR_UNAVAILABLE, "incomplete answer", 1 },
 };
 
 START_TEST(what_is_no_schema_is_an_error_that_names_the_document)

@@ -184,7 +184,8 @@ START_TEST(no_answer_becomes_a_code_and_a_text)
 	} rows[] = {
 		{ HTTP_NOT_SENT, ERR_UNAVAILABLE,
 		  "cannot reach the API server https://10.0.0.1: why", false },
-		{ HTTP_CUT, ERR_UNAVAILABLE, "no whole answer from https://10.0.0.1: why", false },
+		{ HTTP_CUT, ERR_UNAVAILABLE, "incomplete answer from https://10.0.0.1: why",
+		  false },
 		{ HTTP_TOO_LARGE, ERR_UNAVAILABLE, "why", false },
 		{ HTTP_RETIRED, ERR_UNAVAILABLE, "why", false },
 		{ HTTP_DEADLINE, ERR_DEADLINE, "no answer from https://10.0.0.1 in time", true },

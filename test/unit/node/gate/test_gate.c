@@ -17,7 +17,7 @@ static const char *const events[GATE_EVENTS] = {
 	[GATE_PREPARED] = "the host is prepared",
 	[GATE_UNPREPARED] = "preparing fails",
 	[GATE_LEFT] = "the stream ends: closed, its process dies, its deadline passes",
-	[GATE_STOP] = "the driver is told to stop",
+	[GATE_STOP] = "the driver is stopped",
 };
 
 /* ---- the cells ---- */

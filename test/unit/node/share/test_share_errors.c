@@ -194,7 +194,7 @@ static const struct {
 } rows[] = {
 	{ "raw block", raw_block, ERR_INVALID, "cannot be raw block", false },
 	{ "a mount flag of another filesystem", flag_of_ext4, ERR_INVALID, "commit=5", false },
-	{ "a tag that mount(8) takes for a disk's label", tag_of_a_disk, ERR_INVALID,
+	{ "a tag that mount(8) treats as a disk's label", tag_of_a_disk, ERR_INVALID,
 	  "form LABEL=...", false },
 	{ "a function of another class", network_card, ERR_PRECONDITION, "class 0x020000", false },
 	{ "another driver holds the function", other_driver, ERR_PRECONDITION, "vfio-pci", false },
@@ -209,19 +209,19 @@ static const struct {
 	  ERR_PRECONDITION, "another device of this host has the tag", false },
 	{ "tags cannot be read, and the driver holds two functions already", not_proven,
 	  ERR_PRECONDITION, "not verify that the virtio-fs tag", false },
-	{ "a kernel without the modules", no_modules, ERR_UNAVAILABLE, "modprobe", false },
+	{ "a kernel without virtio-fs modules", no_modules, ERR_UNAVAILABLE, "modprobe", false },
 	{ "a kernel without the filesystem", no_filesystem, ERR_PRECONDITION, "no filesystem",
 	  false },
 	{ "a file at the staging path", file_at_the_path, ERR_PRECONDITION, "is not a directory",
 	  false },
-	{ "something else mounted there", something_mounted, ERR_PRECONDITION,
+	{ "another filesystem is mounted there", something_mounted, ERR_PRECONDITION,
 	  "already shows tmpfs", false },
 	{ "staged read-only before", staged_read_only, ERR_EXISTS, "read-only, not read-write",
 	  false },
-	{ "staged with flags other before", staged_with_flags, ERR_EXISTS, "noatime", false },
+	{ "staged before with different flags", staged_with_flags, ERR_EXISTS, "noatime", false },
 	{ "its share is staged for another volume", staged_for_another, ERR_PRECONDITION,
 	  "staged for another volume at", false },
-	{ "staged, and the tag leads to another share now", staged_from_another_server,
+	{ "staged, and the tag now belongs to another share", staged_from_another_server,
 	  ERR_PRECONDITION, "another share than the one", false },
 	{ "staged, and its server hangs", staged_and_hung, ERR_UNAVAILABLE, "has not answered",
 	  true },
@@ -260,7 +260,7 @@ static void write_row(size_t i, const struct attempt *a, const struct err *err, 
 
 	doc_lines_plain(a->w.node.nvme.root, err->msg, &text);
 	str_addf(&line, "| %s | %s%s%s | %s | %s |\n", rows[i].what, bold, err_code_name(err->code),
-	         bold, text.ptr, mounted ? "the mount that was there, untouched" : "nothing");
+	         bold, text.ptr, mounted ? "the existing mount, unchanged" : "nothing");
 	doc_lines_put(i, line.ptr);
 }
 
