@@ -48,7 +48,7 @@ def told_by_vuid(w):
     fault = w.fault("two PCI domains have the published address")
     for what, published, code, words, vuid in (
             ("NodeStageVolume, no domain, no VUID", address[5:], "FAILED_PRECONDITION", (address, "0001:", "refusing to choose"), None),
-            ("NodeStageVolume, a VUID that none has", address, "DEADLINE_EXCEEDED", VUIDS, "MT0000000000")):
+            ("NodeStageVolume, an unknown VUID", address, "DEADLINE_EXCEEDED", VUIDS, "MT0000000000")):
         context = {"nv-pciDeviceAddress": published, "nv-funcVUID": vuid}
         fault.ask(what, lambda c=context: w.volume("pvc-x", a, 0, context=c).stage(timeout=5), code, *words)
     fault.then("untouched; with the right VUID the right disk is staged")

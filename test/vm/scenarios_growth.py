@@ -57,6 +57,6 @@ def expanded_online(w):
     volume = in_use(w, "pvc-raw", ns, 1, block=True)
     w.check(volume.expand(required=ns.mib << 20).capacity_bytes == ns.mib << 20, "another size than the device's")
     fault.ask("NodeExpandVolume, raw block", lambda: volume.expand(required=1 << 40), "OUT_OF_RANGE", str(1 << 40), str(ns.mib << 20))
-    fault.then("as it was; grown once the device is large enough")
+    fault.then("unchanged; grown once the device is large enough")
     clean(w, volume)
     w.detach(ns, 1)

@@ -71,8 +71,8 @@ def unplugged_under_a_writer(w):
         if alive:
             disk.plug(2)
             moved = disk.volume(slots[2], **options)
-            fault.ask("NodePublishVolume, while it is back", lambda v=moved: v.publish("pod-2"), "UNAVAILABLE|FAILED_PRECONDITION", "no longer exists")
-            fault.ask("NodeGetVolumeStats, while it is back", volume.stats, "UNAVAILABLE", "no longer exists")
+            fault.ask("NodePublishVolume, after the function has returned", lambda v=moved: v.publish("pod-2"), "UNAVAILABLE|FAILED_PRECONDITION", "no longer exists")
+            fault.ask("NodeGetVolumeStats, after the function has returned", volume.stats, "UNAVAILABLE", "no longer exists")
         clean(w, volume, fault)
         if not alive:
             disk.plug(2)

@@ -95,7 +95,7 @@ def identity(w):
               "FAILED_PRECONDITION", other, ns.uuid)
     large = {"csi.snap.nvidia.com/capacityBytes": str(4096 * MIB)}
     for what, options in (("", {}), (", raw block", {"block": True})):
-        fault.ask("NodeStageVolume, device smaller than the DPUVolume says" + what, w.volume("pvc-x", ns, 0, context=large, **options).stage,
+        fault.ask("NodeStageVolume, device smaller than the DPUVolume" + what, w.volume("pvc-x", ns, 0, context=large, **options).stage,
                   "FAILED_PRECONDITION", str(4096 * MIB), str(ns.mib * MIB))
     fault.ask("NodeStageVolume, UUID under another namespace id", w.volume("pvc-x", ns, 0, context={"nv-nvmeNsID": "77"}).stage,
               "FAILED_PRECONDITION", "77", ns.uuid)

@@ -71,7 +71,7 @@ def blacklisted(w):
     volume.publish()
     w.check(share_of(w, volume) == ["virtiofs", share.tag], "the share is not mounted")
     clean(w, volume)
-    fault.then("the driver loads it by name, which a blacklist does not forbid")
+    fault.then("the driver loads the module by name, which a blacklist permits")
     share.unplug()
 
 
@@ -87,7 +87,7 @@ def kernel_without_virtiofs(w):
     w.check(not w.mounts(), "something is mounted")
     w.vm.sh(f"mv /tmp/virtiofs {module}; depmod")
     volume = share.volume()
-    fault.ask("NodeStageVolume, once it has", volume.stage, "OK")
+    fault.ask("NodeStageVolume, with the module", volume.stage, "OK")
     clean(w, volume)
     fault.then("staged by the retry")
     share.unplug()
@@ -246,7 +246,7 @@ def given_back(w):
     fault.ask("NodeStageVolume, a share is mounted in another mount namespace", volume.stage, "UNAVAILABLE|INTERNAL|FAILED_PRECONDITION",
               "stays bound to driver virtio-pci")
     w.vm.sh(f"p=$(cat /tmp/holder.pid); kill $(pgrep -P $p) $p; rm {folder}")
-    fault.ask("NodeStageVolume, once it can", volume.stage, "OK")
+    fault.ask("NodeStageVolume, after that mount is removed", volume.stage, "OK")
     volume.unstage()
     fault.then("unbound only after it is verified to be unused")
     share.unplug()
@@ -329,7 +329,7 @@ def held_elsewhere(w):
     fault = w.fault("unstaged while the share is mounted elsewhere")
     fault.ask("NodeUnstageVolume", volume.unstage, "FAILED_PRECONDITION", "/mnt/held")
     w.vm.sh("umount /mnt/held")
-    fault.ask("NodeUnstageVolume, once it is unmounted", volume.unstage, "OK")
+    fault.ask("NodeUnstageVolume, after the unmount", volume.unstage, "OK")
     fault.then("unstaged by the retry")
     share.unplug()
 

@@ -493,10 +493,10 @@ enum left { NOTHING, PENDING_VOLUME, BOUND_VOLUME, GOING, ANOTHERS, UNKNOWN };
 static const char *const left_words[] = {
 	"nothing",
 	"the DPUVolume; the retry uses it",
-	"the DPUVolume, bound; the same call answers it when it is ready",
-	"the DPUVolume, on its way out",
+	"the DPUVolume, bound; the retry returns it when it is ready",
+	"the DPUVolume, being deleted",
 	"the earlier DPUVolume, unchanged",
-	"not known; the same call finds out",
+	"unknown; the retry determines it",
 };
 
 #define ONLY_READ                                                                     \
@@ -986,7 +986,7 @@ static void check_left(const struct row *r)
 		ck_assert_msg(o && !going && bound, "%s: no bound object", r->what);
 		break;
 	case GOING:
-		ck_assert_msg(going, "%s: no object on its way out", r->what);
+		ck_assert_msg(going, "%s: no object being deleted", r->what);
 		break;
 	case ANOTHERS:
 		ck_assert_msg(o && !going, "%s: the object was touched", r->what);

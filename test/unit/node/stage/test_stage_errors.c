@@ -740,7 +740,7 @@ static void write_row(size_t i, const struct attempt *a, const struct err *err)
 	static const char *const left[] = { "nothing", "the existing mount, unchanged",
 		                            "the formatting record, for the retry",
 		                            "the formatting record",
-		                            "the driver's hold of the function, for the retry" };
+		                            "the function bound to its driver, for the retry" };
 	struct str text AUTO(str_clear) = STR_INIT(4000), line AUTO(str_clear) = STR_INIT(8000);
 	const char *bold = is_final(err->code) ? "**" : "";
 
