@@ -25,7 +25,7 @@ struct attachment_file {
 int attachment_parse(const char *what, const char *text, size_t n, struct attachment_file *ret,
                      struct err *err) MUST_CHECK;
 /*
- * Takes an object from the API server, whose kind is known, and the ownership of its tree. An
+ * Reads an object from the API server, whose kind is known, and takes ownership of its tree. An
  * invalid object still has its key (name, UID, node, volume, deletion), and `fault` has the reason.
  */
 void attachment_take(struct json *tree, struct attachment_file *ret);

@@ -177,8 +177,8 @@ static void exchange_send(struct kube *k, struct kube_operation *op, bool refuse
 }
 
 /*
- * Returns how informative a result is. The least informative one is that time ran out before the
- * request was sent.
+ * Returns how informative a result is. A deadline that passed before the request was sent is the
+ * least informative result.
  */
 static int worth(const struct http_result *r)
 {

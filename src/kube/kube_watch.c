@@ -5,8 +5,8 @@
  * docs/reference/watch.md has the theory of operation. kube_watch_events.c reads the lines of a
  * stream; kube_watch_state.c has the state of a watch that other threads see.
  *
- * Everything here runs on the engine's thread except watch_for() and kube_watches_stop(); fields
- * marked so in kube_watch.h are guarded by the client's lock.
+ * Everything here runs on the engine's thread except watch_for() and kube_watches_stop(); the
+ * client's lock guards the fields that kube_watch.h marks.
  */
 #include "kube/kube_version.h"
 #include "kube/kube_watch.h"

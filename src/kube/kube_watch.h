@@ -52,7 +52,7 @@ struct kube_watch {
 	bool resyncing;    /* the timer `resync` is set, or is about to be set */
 	bool run_posted;   /* watch_run() is posted to the engine's thread and has not begun */
 	char down[256];    /* why no stream is open now; "" if a stream is open */
-	int64_t closed_at; /* since when no stream is open; monotonic ns; 0: a stream is open */
+	int64_t closed_at; /* when the last stream ended; monotonic ns; 0: a stream is open */
 	unsigned lists;    /* how often the resume point came from a list */
 	/* value of `lists` for the resume point that an answer contradicts; 0: none */
 	unsigned refuted;

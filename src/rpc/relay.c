@@ -43,7 +43,7 @@ struct side {
 	bool closed;      /* this side accepts no more bytes */
 	uint8_t *waiting; /* bytes that this side has not accepted yet; malloc'ed */
 	size_t n_waiting;
-	int64_t full_since; /* since when this side has accepted no bytes */
+	int64_t full_since; /* when this side last accepted bytes; 0: no bytes wait */
 };
 
 struct relay {

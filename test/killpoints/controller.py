@@ -335,12 +335,12 @@ def publish_instead(cluster, claim):
     return f"ControllerPublishVolume: {answer}"
 
 
-POST_LOST = ("POST sent, not carried out", {"verb": "create", "hang": True})
-POST_DONE = ("POST carried out, not answered", {"verb": "create", "hang": True, "applied": True})
-PATCH_LOST = ("PATCH sent, not carried out", {"verb": "patch", "resource": "dpuvolumes", "hang": True})
-PATCH_DONE = ("PATCH carried out, not answered", {"verb": "patch", "resource": "dpuvolumes", "hang": True, "applied": True})
-DELETE_LOST = ("DELETE sent, not carried out", {"verb": "delete", "hang": True})
-DELETE_DONE = ("DELETE carried out, not answered", {"verb": "delete", "hang": True, "applied": True})
+POST_LOST = ("POST sent, not executed", {"verb": "create", "hang": True})
+POST_DONE = ("POST executed, not answered", {"verb": "create", "hang": True, "applied": True})
+PATCH_LOST = ("PATCH sent, not executed", {"verb": "patch", "resource": "dpuvolumes", "hang": True})
+PATCH_DONE = ("PATCH executed, not answered", {"verb": "patch", "resource": "dpuvolumes", "hang": True, "applied": True})
+DELETE_LOST = ("DELETE sent, not executed", {"verb": "delete", "hang": True})
+DELETE_DONE = ("DELETE executed, not answered", {"verb": "delete", "hang": True, "applied": True})
 POSTS, PATCHES, DELETES = (POST_LOST, POST_DONE), (PATCH_LOST, PATCH_DONE), (DELETE_LOST, DELETE_DONE)
 
 
@@ -400,7 +400,7 @@ def die_sending(cluster, claim, call, fault):
     try:
         until("the request is sent", cluster.hanging, 20, 0.005)
         if fault.get("applied"):
-            until("it is carried out", lambda: is_done(claim, call, fault["verb"]), 20, 0.005)
+            until("it is executed", lambda: is_done(claim, call, fault["verb"]), 20, 0.005)
     finally:
         cluster.first.kill()
         caller.join()
