@@ -175,7 +175,7 @@ static void host_check_busy(struct dpu_hosts *h, const struct dpu_host *host)
 		str_addf(&why, "%s%s", why.len ? ", " : "", json_text(text));
 	if (!why.len || !api_one_more(&h->busy))
 		return;
-	next = xasprintf("volumes on node %s may have to wait until DPF has finished: kubectl -n "
+	next = xasprintf("volumes on node %s may wait until DPF has finished: kubectl -n "
 	                 "%s describe dpunodes %s shows the reason, a manual reboot for example",
 	                 host->name, h->l->c.namespace, host->name);
 	inspect_finding(h->l->r, ref, next, "is not in service: %s", why.ptr);
@@ -206,7 +206,7 @@ static void dpu_check(struct dpu_hosts *h, const struct dpu_host *host, const st
 	if (!*api_text(dpu, "outdated") || !api_one_more(&h->outdated))
 		return;
 	next = xasprintf(
-		"DPF has to provision the DPU again, which removes the devices of its volumes: "
+		"DPF must provision the DPU again, which removes the devices of its volumes: "
 		"drain node %s first; the DPUSet of the DPU shows when this happens",
 		host->name);
 	inspect_finding(h->l->r, ref, next, "the DPU of node %s is outdated: %s", host->name,
