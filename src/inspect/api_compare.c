@@ -10,11 +10,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "common/file.h"
 #include "common/mem.h"
 #include "common/str.h"
-
-#define REPORT_MAX (64 * 1024 * 1024)
 
 #define WHO_USES                                                                                  \
 	"stop the pods that use the volume on this host first; do not repair or format it while " \
@@ -156,16 +153,6 @@ static void compare_volume(struct pair *p)
 	compare_state(p);
 }
 
-/* Returns the driver's own name for the node, or the host's name. */
-static const char *node_of(const struct json *tree, const char *otherwise)
-{
-	const char *id = json_str(tree, "node.id");
-
-	if (str_empty(id))
-		id = otherwise;
-	return str_empty(id) ? api_text(tree, "host") : id;
-}
-
 /* `tree` has the host's side; the API server's side is in the report. */
 static void compare_all(struct api_scan *l, const struct json *tree, const char *node,
                         const char *when)
@@ -183,26 +170,9 @@ static void compare_all(struct api_scan *l, const struct json *tree, const char 
 	}
 }
 
-static void compare_report(struct api_scan *l, const char *path)
-{
-	struct json *tree AUTO(json_free) = NULL;
-	char *text AUTO(free) = NULL;
-	struct err err = ERR_INIT;
-	size_t n = 0;
-
-	if (file_read(path, REPORT_MAX, &text, &n, &err) || json_parse(path, text, n, &tree, &err))
-		inspect_finding(l->r, path, "create it with: snap-csi-plugin inspect -o json", "%s",
-		                err.msg);
-	else if (!json_member(tree, "findings"))
-		inspect_finding(l->r, path, "create it with: snap-csi-plugin inspect -o json",
-		                "is not a report of inspect");
-	else
-		compare_all(l, tree, node_of(tree, NULL), api_text(tree, "time"));
-}
-
 void api_find_contradictions(struct api_scan *l)
 {
-	compare_all(l, l->r->tree, node_of(l->r->tree, l->o->flags.node_id), NULL);
-	for (size_t i = 0; i < l->o->node_reports.n; i++)
-		compare_report(l, l->o->node_reports.v[i]);
+	compare_all(l, l->r->tree, inspect_node_of(l->r->tree, l->o->flags.node_id), NULL);
+	json_foreach (tree, l->r->node_reports)
+		compare_all(l, tree, inspect_node_of(tree, NULL), api_text(tree, "time"));
 }

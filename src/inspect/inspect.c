@@ -30,6 +30,7 @@ static int scan_host(struct inspect_report *r, struct inspect_options *o, struct
 	r->all_functions = o->subject == INSPECT_NODE;
 	inspect_resolve(r, o, deadline_in_ms(RESOLVE_MS));
 	inspect_last_errors(r, o, deadline_in_ms(ERRORS_MS));
+	inspect_read_node_reports(r, o);
 	if (o->flags.node && inspect_node_facts(r, o, deadline_in_ms(NODE_MS), err))
 		return -1;
 	if (o->flags.node)

@@ -73,7 +73,8 @@ struct inspect_report {
 	struct hash_table volumes; /* the tree's volumes by id */
 	struct hash_key key;
 	unsigned n_findings;
-	bool all_functions; /* for printing: the table has all functions, however many */
+	struct json *node_reports; /* array: the trees of --node-report */
+	bool all_functions;        /* for printing: the table has all functions, however many */
 };
 
 void inspect_report_init(struct inspect_report *r);
@@ -148,6 +149,14 @@ void inspect_find_unknown(struct inspect_report *r, const struct inspect_options
 void inspect_last_errors(struct inspect_report *r, const struct inspect_options *o,
                          struct deadline d);
 void inspect_find_old_errors(struct inspect_report *r, const struct inspect_options *o);
+
+/*
+ * In node_reports.c. Reads the files of --node-report into r->node_reports, and adds their findings
+ * about requested volumes and about their nodes. Adds a finding for a file that cannot be read.
+ */
+void inspect_read_node_reports(struct inspect_report *r, const struct inspect_options *o);
+/* Returns the driver's name of the node in a report's tree, `otherwise`, the host's name, or "". */
+const char *inspect_node_of(const struct json *tree, const char *otherwise);
 
 /*
  * In pods.c. Adds a finding for each volume that is published to a pod without any process, not

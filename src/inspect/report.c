@@ -35,6 +35,7 @@ void inspect_report_init(struct inspect_report *r)
 	json_set_str(r->tree, "time", now);
 	json_set_str(r->tree, "host", host);
 	json_set(r->tree, "findings", json_array());
+	r->node_reports = json_array();
 	r->key = hash_key_random();
 }
 
@@ -47,6 +48,7 @@ void inspect_report_clear(struct inspect_report *r)
 {
 	hash_table_each(&r->volumes, free_volume_link);
 	hash_table_clear(&r->volumes);
+	json_free(r->node_reports);
 	json_free(r->tree);
 	*r = (struct inspect_report) { .tree = NULL };
 }
