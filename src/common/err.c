@@ -159,6 +159,7 @@ int err_set(struct err *err, enum err_code code, const char *fmt, ...)
 
 	assert(err->code == ERR_OK && code != ERR_OK);
 	err->code = code;
+	err->kind = ERR_KIND_NONE;
 	err->sys = 0;
 	va_start(ap, fmt);
 	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
@@ -175,6 +176,7 @@ static int err_sys_va(struct err *err, enum err_code code, int errnum, const cha
 
 	assert(err->code == ERR_OK);
 	err->code = code;
+	err->kind = ERR_KIND_NONE;
 	err->sys = errnum;
 	vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
 	n = strlen(err->msg);
@@ -236,9 +238,17 @@ int err_recode(struct err *err, enum err_code code)
 	return -1;
 }
 
+int err_set_kind(struct err *err, enum err_kind kind)
+{
+	assert(err->code != ERR_OK);
+	err->kind = kind;
+	return -1;
+}
+
 void err_clear(struct err *err)
 {
 	err->code = ERR_OK;
+	err->kind = ERR_KIND_NONE;
 	err->sys = 0;
 	err->msg[0] = '\0';
 }

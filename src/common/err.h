@@ -39,10 +39,22 @@ enum err_code {
 	ERR_UNAUTHENTICATED = 16,
 };
 
+/*
+ * The cause of an error, for causes that need a next step of their own (inspect/last_errors.c).
+ * last-errors.json contains these numbers (common/failing.h), so they never change.
+ */
+enum err_kind {
+	ERR_KIND_NONE = 0,
+	ERR_KIND_WRONG_DEVICE = 1, /* the device is not the volume's */
+	ERR_KIND_HAS_DATA = 2,     /* the disk has data that the volume does not expect */
+	ERR_KIND_HELD = 3, /* a process, mount or loop device of this node uses disk or share */
+};
+
 #define ERR_MSG_MAX 1000
 
 struct err {
 	enum err_code code;
+	enum err_kind kind;
 	int sys; /* the errno that caused it, or 0 */
 	char msg[ERR_MSG_MAX];
 };
@@ -71,13 +83,15 @@ int err_sys(struct err *err, int errnum, const char *fmt, ...) PRINTF_(3, 4);
  */
 enum err_call { ERR_CALL_INOTIFY, ERR_CALL_TASK, ERR_CALL_MOUNT, ERR_CALL_LOCK };
 int err_sys_of(struct err *err, enum err_call call, int errnum, const char *fmt, ...) PRINTF_(4, 5);
-/* Prefixes the message with "text: "; code and errno stay unchanged. Returns -1. */
+/* Prefixes the message with "text: "; code, kind and errno stay unchanged. Returns -1. */
 int err_wrap(struct err *err, const char *fmt, ...) PRINTF_(2, 3);
 /*
  * Replaces the code, if the RPC's caller needs a code other than the one derived from the facts.
  * Returns -1.
  */
 int err_recode(struct err *err, enum err_code code);
+/* Sets the kind of an error that is set; a new error has no kind. Returns -1. */
+int err_set_kind(struct err *err, enum err_kind kind);
 /* Resets an error that was handled. */
 void err_clear(struct err *err);
 

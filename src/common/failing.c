@@ -162,6 +162,8 @@ static char *failing_print(const struct failing_error *v, size_t n)
 		json_set_str(item, "volume", v[i].volume);
 		json_set_str(item, "call", v[i].call);
 		json_set_int(item, "code", v[i].err.code);
+		if (v[i].err.kind)
+			json_set_int(item, "kind", v[i].err.kind);
 		json_set_str(item, "text", v[i].err.msg);
 		json_set_int(item, "first", now - since_boot + v[i].first / NS_PER_S);
 		json_set_int(item, "last", now - since_boot + v[i].last / NS_PER_S);
@@ -177,7 +179,7 @@ static bool failing_parse(const struct json *item, struct failing_error *ret)
 	const char *volume = json_str(item, "volume"), *call = json_str(item, "call");
 	const char *text = json_str(item, "text");
 	struct err ignored = ERR_INIT;
-	int64_t code = 0, count = 0;
+	int64_t code = 0, kind = ERR_KIND_NONE, count = 0;
 
 	*ret = (struct failing_error) { .count = 0 };
 	if (str_empty(volume) || strlen(volume) >= sizeof(ret->volume) || str_empty(call) ||
@@ -192,6 +194,10 @@ static bool failing_parse(const struct json *item, struct failing_error *ret)
 	snprintf(ret->volume, sizeof(ret->volume), "%s", volume);
 	snprintf(ret->call, sizeof(ret->call), "%s", call);
 	err_set(&ret->err, (enum err_code)code, "%s", text);
+	/* An older driver writes no kind, and a newer one may write more kinds. */
+	if (json_get_i64(item, "kind", &kind, &ignored) == 0 && kind > ERR_KIND_NONE &&
+	    kind <= ERR_KIND_HELD)
+		err_set_kind(&ret->err, (enum err_kind)kind);
 	ret->count = (uint64_t)count;
 	return true;
 }

@@ -69,6 +69,22 @@ static void last_errors_set(struct inspect_report *r, const struct failing_error
 
 #define RETRIED "; kubelet or the sidecar retries the call"
 
+/* The next step of an error's kind. An error without a kind has that of its method and code. */
+static const char *const steps_of_kinds[] = {
+	[ERR_KIND_WRONG_DEVICE] =
+		"the function that the text names has another volume's device: change no data on "
+		"it; compare the DPUVolumeAttachment of the volume (status.dpu) with the function, "
+		"and read the logs of DPF's storage controllers" RETRIED,
+	[ERR_KIND_HAS_DATA] =
+		"find the owner of the data before you change the disk: the volume's own data have "
+		"another fsType than its StorageClass; if the volume has never held data, clear "
+		"the disk with blkdiscard -z; for any other data ask the administrator of the "
+		"storage backend" RETRIED,
+	[ERR_KIND_HELD] =
+		"on the node, end the processes, mounts and loop devices that the text names, "
+		"unless they have ended since" RETRIED,
+};
+
 /* The first row that applies is the next step. */
 static const struct {
 	const char *call;   /* a prefix of the method's name */
@@ -106,6 +122,8 @@ static const char *next_step(const struct failing_error *e)
 {
 	size_t i = 0;
 
+	if (e->err.kind)
+		return steps_of_kinds[e->err.kind];
 	while (!str_has_prefix(e->call, steps[i].call) ||
 	       (steps[i].code != ERR_OK && steps[i].code != e->err.code))
 		i++;

@@ -148,37 +148,42 @@ int device_find(const struct device_world *w, const struct device_want *want, st
 
 /* ---- check ---- */
 
+/* Counts a device that is not the volume's. */
+static int refuse_wrong_device(const char *reason, struct err *err)
+{
+	metric_add(METRIC_REFUSALS, 1, LABELS(reason));
+	return err_set_kind(err, ERR_KIND_WRONG_DEVICE);
+}
+
 static int device_check_facts(const struct device *dev, const struct device_want *want,
                               struct err *err)
 {
 	char have[64], need[64];
 
 	if (want->nsid && dev->nsid != want->nsid) {
-		metric_add(METRIC_REFUSALS, 1, LABELS("wrong namespace"));
-		return err_set(err, ERR_PRECONDITION,
-		               "device %s has namespace id %u (expected %u, from the attachment)",
-		               dev->name, dev->nsid, want->nsid);
+		err_set(err, ERR_PRECONDITION,
+		        "device %s has namespace id %u (expected %u, from the attachment)",
+		        dev->name, dev->nsid, want->nsid);
+		return refuse_wrong_device("wrong namespace", err);
 	}
 	if (uuid_known(want->uuid) && *dev->uuid && !uuid_equal(dev->uuid, want->uuid)) {
-		metric_add(METRIC_REFUSALS, 1, LABELS("wrong uuid"));
-		return err_set(err, ERR_PRECONDITION,
-		               "device %s (PCI function %s, namespace %u) has UUID %s (expected "
-		               "%s, from the attachment): not this volume's disk",
-		               dev->name, dev->pci, dev->nsid, dev->uuid, want->uuid);
+		err_set(err, ERR_PRECONDITION,
+		        "device %s (PCI function %s, namespace %u) has UUID %s (expected %s, from "
+		        "the attachment): not this volume's disk",
+		        dev->name, dev->pci, dev->nsid, dev->uuid, want->uuid);
+		return refuse_wrong_device("wrong uuid", err);
 	}
 	if (want->function == DEVICE_FUNCTION_STATIC_PF && !uuid_known(dev->uuid)) {
-		metric_add(METRIC_REFUSALS, 1, LABELS("wrong uuid"));
-		return err_set(
-			err, ERR_PRECONDITION,
-			"device %s (static PF %s, namespace %u) has no UUID (expected %s), and "
-			"nothing else identifies it as this volume's disk",
-			dev->name, dev->pci, dev->nsid, want->uuid);
+		err_set(err, ERR_PRECONDITION,
+		        "device %s (static PF %s, namespace %u) has no UUID (expected %s), and "
+		        "nothing else identifies it as this volume's disk",
+		        dev->name, dev->pci, dev->nsid, want->uuid);
+		return refuse_wrong_device("wrong uuid", err);
 	}
 	if (dev->size < want->capacity) {
-		metric_add(METRIC_REFUSALS, 1, LABELS("wrong size"));
-		return err_set(err, ERR_PRECONDITION, "device %s has %s, but the volume has %s",
-		               dev->name, str_bytes(dev->size, have),
-		               str_bytes(want->capacity, need));
+		err_set(err, ERR_PRECONDITION, "device %s has %s, but the volume has %s", dev->name,
+		        str_bytes(dev->size, have), str_bytes(want->capacity, need));
+		return refuse_wrong_device("wrong size", err);
 	}
 	return 0;
 }

@@ -143,8 +143,10 @@ int device_function_check(const struct device_world *w, const struct device_kind
 {
 	int rc = device_function_check_type(w, kind, pci, wanted, proven, why, err);
 
-	if (rc < 0 && err->code == ERR_PRECONDITION)
+	if (rc < 0 && err->code == ERR_PRECONDITION) {
 		metric_add(METRIC_REFUSALS, 1, LABELS("wrong function"));
+		err_set_kind(err, ERR_KIND_WRONG_DEVICE);
+	}
 	return rc;
 }
 

@@ -188,11 +188,13 @@ static int report_absent_namespace(const struct nvme_namespaces *l, const char *
 
 		if (block_uuid(l->v[i].dir, uuid, err))
 			return -1;
-		if (uuid_known(want->uuid) && uuid_equal(uuid, want->uuid))
-			return err_set(err, ERR_PRECONDITION,
-			               "namespace %u (%s) of PCI function %s has UUID %s, but "
-			               "the attachment has this UUID for namespace %u",
-			               l->v[i].nsid, l->v[i].disk, pci, uuid, want->nsid);
+		if (uuid_known(want->uuid) && uuid_equal(uuid, want->uuid)) {
+			err_set(err, ERR_PRECONDITION,
+			        "namespace %u (%s) of PCI function %s has UUID %s, but the "
+			        "attachment has this UUID for namespace %u",
+			        l->v[i].nsid, l->v[i].disk, pci, uuid, want->nsid);
+			return err_set_kind(err, ERR_KIND_WRONG_DEVICE);
+		}
 		str_addf(why, "%s%u", i ? ", " : "; it has: ", l->v[i].nsid);
 	}
 	if (l->n == 0)

@@ -53,7 +53,7 @@ static int refuse_open(const struct device *dev, int errnum, struct err *err)
 		        "device (see lsblk %s)",
 		        dev->path, dev->path);
 		err->sys = errnum; /* EBUSY: unstage waits for the holder */
-		return -1;
+		return err_set_kind(err, ERR_KIND_HELD);
 	}
 	return err_sys(err, errnum, "open %s", dev->path);
 }

@@ -246,20 +246,21 @@ static int refuse_tag_elsewhere(const struct shown *s, const char *pci, const ch
                                 struct err *err)
 {
 	metric_add(METRIC_REFUSALS, 1, LABELS("wrong tag"));
-	return err_set(err, ERR_PRECONDITION,
-	               "the tag \"%s\" is that of %s, not of PCI function %s: mounting it would "
-	               "show another share; check whether a function of a detached volume is "
-	               "still plugged",
-	               tag, s->other, pci);
+	err_set(err, ERR_PRECONDITION,
+	        "the tag \"%s\" is that of %s, not of PCI function %s: mounting it would show "
+	        "another share; check whether a function of a detached volume is still plugged",
+	        tag, s->other, pci);
+	return err_set_kind(err, ERR_KIND_WRONG_DEVICE);
 }
 
 static int refuse_other_tag(const char *pci, const char *has, const char *wanted, struct err *err)
 {
 	metric_add(METRIC_REFUSALS, 1, LABELS("wrong tag"));
-	return err_set(err, ERR_PRECONDITION,
-	               "PCI function %s has the tag \"%s\" (expected \"%s\", from the "
-	               "attachment): not this volume's share",
-	               pci, has, wanted);
+	err_set(err, ERR_PRECONDITION,
+	        "PCI function %s has the tag \"%s\" (expected \"%s\", from the attachment): not "
+	        "this volume's share",
+	        pci, has, wanted);
+	return err_set_kind(err, ERR_KIND_WRONG_DEVICE);
 }
 
 /*

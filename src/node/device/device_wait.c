@@ -63,6 +63,7 @@ static void add_behind(struct err *err, const char *text)
 	err_clear(err);
 	err_set(err, first.code, "%s; %s", first.msg, text);
 	err->sys = first.sys;
+	err_set_kind(err, first.kind);
 }
 
 static void add_stays(struct err *err, const struct pci_change *c, const struct err *used)

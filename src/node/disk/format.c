@@ -82,13 +82,13 @@ static int refuse_not_blank(const struct format_request *r, const struct blank *
 	                            PARAM_FORMAT_POLICY);
 
 	metric_add(METRIC_REFUSALS, 1, LABELS("not blank"));
-	return err_set(
-		err, ERR_PRECONDITION,
-		"%s has no known signature but is not blank (byte %llu is 0x%02x): it is not "
-		"formatted. If this volume has never held data (an interrupted mkfs on another "
-		"node, or a backend that does not zero what it frees), clear it with "
-		"\"blkdiscard -z\"; %s",
-		r->dev->path, (unsigned long long)blank->offset, blank->byte, otherwise);
+	err_set(err, ERR_PRECONDITION,
+	        "%s has no known signature but is not blank (byte %llu is 0x%02x): it is not "
+	        "formatted. If this volume has never held data (an interrupted mkfs on another "
+	        "node, or a backend that does not zero what it frees), clear it with "
+	        "\"blkdiscard -z\"; %s",
+	        r->dev->path, (unsigned long long)blank->offset, blank->byte, otherwise);
+	return err_set_kind(err, ERR_KIND_HAS_DATA);
 }
 
 static int check_blank(const struct format_request *r, struct err *err)
@@ -399,13 +399,14 @@ static int format(const struct format_plan *p, struct deadline d, struct fsprobe
 	rc = disk_record_matches(p->n, DISK_RECORD_MKFS, &record, err);
 	if (rc < 0)
 		return err_wrap(err, "read the formatting record of this volume");
-	if (p->unfinished && rc == DISK_RECORD_ABSENT)
-		return err_set(
-			err, ERR_PRECONDITION,
-			"%s has an xfs whose mkfs was interrupted, but not on this node since it "
-			"was attached: it is not formatted again. If this volume has never held "
-			"data, clear it with \"blkdiscard -z\"",
-			r->dev->path);
+	if (p->unfinished && rc == DISK_RECORD_ABSENT) {
+		err_set(err, ERR_PRECONDITION,
+		        "%s has an xfs whose mkfs was interrupted, but not on this node since it "
+		        "was attached: it is not formatted again. If this volume has never held "
+		        "data, clear it with \"blkdiscard -z\"",
+		        r->dev->path);
+		return err_set_kind(err, ERR_KIND_HAS_DATA);
+	}
 	if (check_may_format(r, rc == 0, err)) {
 		if (err->sys == EBUSY)
 			forget_record(p);
@@ -426,10 +427,11 @@ static int accept(const struct format_plan *p, const struct fsprobe *found, stru
 		metric_add(METRIC_REFUSALS, 1, LABELS("other filesystem"));
 		if (!found->unfinished)
 			forget_record(p);
-		return err_set(err, ERR_PRECONDITION,
-		               "%s contains %s, but the volume wants %s: it is neither mounted "
-		               "nor formatted",
-		               r->dev->path, found->found, p->fs_type);
+		err_set(err, ERR_PRECONDITION,
+		        "%s contains %s, but the volume wants %s: it is neither mounted nor "
+		        "formatted",
+		        r->dev->path, found->found, p->fs_type);
+		return err_set_kind(err, ERR_KIND_HAS_DATA);
 	}
 	return 0;
 }
@@ -456,8 +458,8 @@ int format_ensure(struct node *n, const struct format_request *r, struct deadlin
 	}
 	metric_add(METRIC_REFUSALS, 1, LABELS("foreign signature"));
 	forget_record(&p);
-	return err_set(err, ERR_PRECONDITION,
-	               "%s contains %s, but the volume wants %s: it is neither mounted nor "
-	               "formatted",
-	               r->dev->path, ret->found, p.fs_type);
+	err_set(err, ERR_PRECONDITION,
+	        "%s contains %s, but the volume wants %s: it is neither mounted nor formatted",
+	        r->dev->path, ret->found, p.fs_type);
+	return err_set_kind(err, ERR_KIND_HAS_DATA);
 }

@@ -185,11 +185,12 @@ static int stage_disk_check_flags(const struct staging *s, const struct mount *m
 
 	if (!mount_flags_differ(&asked, m, &what))
 		return 0;
-	return err_set(err, ERR_UNAVAILABLE,
-	               "%s was mounted with flags other than requested (%s differs): an earlier "
-	               "mount, whose flags the filesystem keeps, is still in use; end the "
-	               "processes that use it (fuser -vm %s), or wait for them to end",
-	               s->dev.path, what, s->dev.path);
+	err_set(err, ERR_UNAVAILABLE,
+	        "%s was mounted with flags other than requested (%s differs): an earlier mount, "
+	        "whose flags the filesystem keeps, is still in use; end the processes that use it "
+	        "(fuser -vm %s), or wait for them to end",
+	        s->dev.path, what, s->dev.path);
+	return err_set_kind(err, ERR_KIND_HELD);
 }
 
 /*

@@ -36,11 +36,11 @@ FRAME_OF_ITS_OWN int writers_refuse(const struct written_disk *w, struct deadlin
 	*ret = (struct writers) { .kind = NULL };
 	if (used.n) {
 		ret->kind = "loop device";
-		return err_set(
-			err, ERR_PRECONDITION,
-			"%s is still used through the loop device %s: unmount its filesystem, "
-			"then losetup -d",
-			w->dev->path, used.v[0]);
+		err_set(err, ERR_PRECONDITION,
+		        "%s is still used through the loop device %s: unmount its filesystem, then "
+		        "losetup -d",
+		        w->dev->path, used.v[0]);
+		return err_set_kind(err, ERR_KIND_HELD);
 	}
 	if (rc)
 		return refuse_unknown_writer(w, unasked.msg, err);
@@ -48,8 +48,9 @@ FRAME_OF_ITS_OWN int writers_refuse(const struct written_disk *w, struct deadlin
 	holders_describe(&h, &q, w->dev->path, &text);
 	if (h.n) {
 		ret->kind = "process";
-		return err_set(err, ERR_PRECONDITION, "%s is still open for writing: %s",
-		               w->dev->path, text.ptr);
+		err_set(err, ERR_PRECONDITION, "%s is still open for writing: %s", w->dev->path,
+		        text.ptr);
+		return err_set_kind(err, ERR_KIND_HELD);
 	}
 	if (!holders_saw_all(&h))
 		return refuse_unknown_writer(w, text.ptr, err);

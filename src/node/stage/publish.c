@@ -49,11 +49,12 @@ static int publish_disk_check_wanted(const struct node *n, const struct publish_
 		               why.ptr);
 	if (dev->devno == p->disk)
 		return 0;
-	return err_set(err, ERR_PRECONDITION,
-	               "device %u:%u is staged at %s, but the volume is on %s (%u:%u, function "
-	               "%s, namespace %u)",
-	               major(p->disk), minor(p->disk), p->path, dev->path, major(dev->devno),
-	               minor(dev->devno), dev->pci, dev->nsid);
+	err_set(err, ERR_PRECONDITION,
+	        "device %u:%u is staged at %s, but the volume is on %s (%u:%u, function %s, "
+	        "namespace %u)",
+	        major(p->disk), minor(p->disk), p->path, dev->path, major(dev->devno),
+	        minor(dev->devno), dev->pci, dev->nsid);
+	return err_set_kind(err, ERR_KIND_WRONG_DEVICE);
 }
 
 /*
@@ -93,10 +94,12 @@ static int publish_share_check_wanted(const struct node *n, const struct publish
 	struct device dev;
 	int rc;
 
-	if (!str_eq(p->m->source, r->want->tag))
-		return err_set(err, ERR_PRECONDITION,
-		               "the virtio-fs tag %s is staged at %s, but the volume is the tag %s",
-		               p->m->source, p->path, r->want->tag);
+	if (!str_eq(p->m->source, r->want->tag)) {
+		err_set(err, ERR_PRECONDITION,
+		        "the virtio-fs tag %s is staged at %s, but the volume is the tag %s",
+		        p->m->source, p->path, r->want->tag);
+		return err_set_kind(err, ERR_KIND_WRONG_DEVICE);
+	}
 	rc = device_find(&n->o.world, r->want, &dev, &why, err);
 	if (rc <= 0)
 		return rc;

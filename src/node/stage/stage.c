@@ -76,6 +76,7 @@ static void let_device_go(struct staging *s, struct err *err)
 		return;
 	err_clear(err);
 	err_set(err, first.code, "%s; %s", first.msg, failed.msg);
+	err_set_kind(err, first.kind);
 }
 
 static int find_device(struct staging *s, struct deadline d, struct err *err)

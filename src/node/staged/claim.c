@@ -280,10 +280,11 @@ static int claim_check_unstaging(const struct claim *c, struct err *err)
 		*err = held;
 		return err_recode(err, ERR_UNAVAILABLE);
 	}
-	return err_set(err, ERR_PRECONDITION,
-	               "%s: still held by processes of volume %s, whose unstage has not ended; a "
-	               "disk belongs to one volume on a node: unstage %s first",
-	               c->dev->path, volume, volume);
+	err_set(err, ERR_PRECONDITION,
+	        "%s: still held by processes of volume %s, whose unstage has not ended; a disk "
+	        "belongs to one volume on a node: unstage %s first",
+	        c->dev->path, volume, volume);
+	return err_set_kind(err, ERR_KIND_HELD);
 }
 
 int claim_check(const struct claim *c, const struct mount_table *t, struct err *err)

@@ -52,10 +52,11 @@ FRAME_OF_ITS_OWN int unstaging_refuse_published(const struct unstaging *u, struc
 		snprintf(others, sizeof(others), " and %u more place%s", more,
 		         more == 1 ? "" : "s");
 	metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("published"));
-	return err_set(err, ERR_PRECONDITION,
-	               "its %s is still mounted at %s%s: end the pod%s, or unmount it there",
-	               u->mountpoint.kind == MOUNTPOINT_SHARE ? "share" : "disk", m->target, others,
-	               more ? "s that use it" : " that uses it");
+	err_set(err, ERR_PRECONDITION,
+	        "its %s is still mounted at %s%s: end the pod%s, or unmount it there",
+	        u->mountpoint.kind == MOUNTPOINT_SHARE ? "share" : "disk", m->target, others,
+	        more ? "s that use it" : " that uses it");
+	return err_set_kind(err, ERR_KIND_HELD);
 }
 
 /* Returns true if mounts and unmounts at the staging path propagate to other namespaces. */
@@ -99,9 +100,10 @@ FRAME_OF_ITS_OWN int unstaging_refuse_captured(const struct unstaging *u, struct
 			continue;
 		holders_describe(&h, &q, unstaging_shown(u), &text);
 		metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("mount"));
-		return err_set(err, ERR_PRECONDITION,
-		               "its filesystem is still mounted in another mount namespace or "
-		               "container; it stays staged; %s",
-		               text.ptr);
+		err_set(err, ERR_PRECONDITION,
+		        "its filesystem is still mounted in another mount namespace or container; "
+		        "it stays staged; %s",
+		        text.ptr);
+		return err_set_kind(err, ERR_KIND_HELD);
 	}
 }

@@ -84,6 +84,7 @@ FRAME_OF_ITS_OWN static int busy_explain(const struct node *n, const struct moun
 	struct err ignored = ERR_INIT;
 	const struct mount *m, *below;
 
+	err_set_kind(err, ERR_KIND_HELD);
 	if (mount_table_read(n->o.proc_root, &t, &ignored) || !(m = mount_at(&t, p->path)))
 		return -1;
 	below = mount_below(&t, m);

@@ -85,6 +85,21 @@ START_TEST(wrapping_puts_words_in_front_and_keeps_the_code)
 }
 END_TEST
 
+START_TEST(a_kind_lasts_until_the_error_is_cleared)
+{
+	struct err err = ERR_INIT;
+
+	err_set(&err, ERR_PRECONDITION, "/dev/nvme0n1 is in use");
+	ck_assert_int_eq(err.kind, ERR_KIND_NONE);
+	ck_assert_int_eq(err_set_kind(&err, ERR_KIND_HELD), -1);
+	err_wrap(&err, "unstage volume %s", "pvc-1");
+	err_recode(&err, ERR_UNAVAILABLE);
+	ck_assert_int_eq(err.kind, ERR_KIND_HELD);
+	err_clear(&err);
+	ck_assert_int_eq(err.kind, ERR_KIND_NONE);
+}
+END_TEST
+
 START_TEST(a_text_that_is_too_long_keeps_its_outer_words)
 {
 	struct err err = ERR_INIT;
@@ -180,6 +195,6 @@ END_TEST
 
 SUITE("err", an_errno_gives_code_and_description, a_shortage_says_what_to_do,
       an_errno_means_what_its_system_call_says, wrapping_puts_words_in_front_and_keeps_the_code,
-      a_text_that_is_too_long_keeps_its_outer_words,
+      a_kind_lasts_until_the_error_is_cleared, a_text_that_is_too_long_keeps_its_outer_words,
       a_text_that_is_too_long_ends_with_a_whole_character, a_whole_character_at_the_end_stays,
       a_handled_error_can_be_set_again, every_code_has_grpcs_name, errnos_map_to_codes);

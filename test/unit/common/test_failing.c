@@ -253,6 +253,46 @@ START_TEST(the_next_start_knows_the_errors_of_the_file)
 }
 END_TEST
 
+/* Drivers of other versions: an older one writes no kind, a newer one may have more of them. */
+START_TEST(the_file_has_the_kind_and_an_unknown_kind_is_none)
+{
+	static const struct {
+		const char *member;
+		enum err_kind kind;
+	} rows[] = {
+		{ "", ERR_KIND_NONE },
+		{ ",\"kind\":2", ERR_KIND_HAS_DATA },
+		{ ",\"kind\":0", ERR_KIND_NONE },
+		{ ",\"kind\":-1", ERR_KIND_NONE },
+		{ ",\"kind\":4", ERR_KIND_NONE },
+		{ ",\"kind\":\"held\"", ERR_KIND_NONE },
+	};
+	struct err err = ERR_INIT;
+	struct seen s = { 0 };
+
+	begin_dir();
+	start();
+	err_set(&err, ERR_PRECONDITION, "has another UUID");
+	err_set_kind(&err, ERR_KIND_WRONG_DEVICE);
+	failing_note("pvc-1", "NodeStageVolume", &err, monotonic_ns());
+	WAIT_UNTIL(read_file(&s) == 1);
+	ck_assert_int_eq(s.last.err.kind, ERR_KIND_WRONG_DEVICE);
+	failing_stop(wait_limit());
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *text AUTO(free) = xasprintf(
+			"{\"errors\":[{\"volume\":\"v\",\"call\":\"c\",\"code\":9%s,\"text\":"
+			"\"t\",\"first\":1,\"last\":2,\"count\":1}]}",
+			rows[i].member);
+
+		err_clear(&err);
+		ck_assert_int_eq(file_replace(path, text, strlen(text), 0600, &err), 0);
+		ck_assert_uint_eq(read_file(&s), 1);
+		ck_assert_msg(s.last.err.kind == rows[i].kind, "%s", rows[i].member);
+	}
+	end_dir();
+}
+END_TEST
+
 START_TEST(the_stop_writes_the_last_change)
 {
 	struct seen s = { 0 };
@@ -417,7 +457,8 @@ SUITE("failing", a_volume_fails_from_its_first_failure_to_its_first_success,
       a_pending_operation_replaces_no_other_error,
       a_call_that_reads_counts_only_while_the_volume_is_unavailable,
       of_more_than_there_is_room_for_the_oldest_is_forgotten,
-      the_next_start_knows_the_errors_of_the_file, the_stop_writes_the_last_change,
+      the_next_start_knows_the_errors_of_the_file,
+      the_file_has_the_kind_and_an_unknown_kind_is_none, the_stop_writes_the_last_change,
       repeated_errors_wait_and_a_new_error_does_not,
       a_large_table_is_written_less_often_and_at_the_stop,
       a_folder_that_takes_no_file_stops_no_call,

@@ -97,25 +97,34 @@ static const struct {
 	const char *call;
 	enum err_code code;
 	const char *next;
+	enum err_kind kind;
 } next_steps[] = {
-	{ "NodeGetVolumeStats", ERR_UNAVAILABLE, "read dmesg of the node" },
-	{ "NodeUnstageVolume", ERR_DEADLINE, "read dmesg of the node" },
-	{ "CreateVolume", ERR_DEADLINE, "check that the API server answers" },
-	{ "ControllerPublishVolume", ERR_EXHAUSTED, "delete a pod that uses another volume" },
-	{ "ControllerPublishVolume", ERR_PRECONDITION, "get volumeattachments" },
-	{ "NodeStageVolume", ERR_PRECONDITION, "format no disk by hand" },
-	{ "NodeStageVolume", ERR_ABORTED, "wait until the process" },
-	{ "NodeUnpublishVolume", ERR_UNAVAILABLE, "end the processes" },
-	{ "NodeUnstageVolume", ERR_UNAVAILABLE, "end the processes" },
-	{ "NodeExpandVolume", ERR_INTERNAL, "error-texts.md" },
+	{ "NodeGetVolumeStats", ERR_UNAVAILABLE, "read dmesg of the node", ERR_KIND_NONE },
+	{ "NodeUnstageVolume", ERR_DEADLINE, "read dmesg of the node", ERR_KIND_NONE },
+	{ "CreateVolume", ERR_DEADLINE, "check that the API server answers", ERR_KIND_NONE },
+	{ "ControllerPublishVolume", ERR_EXHAUSTED, "delete a pod that uses another volume",
+	  ERR_KIND_NONE },
+	{ "ControllerPublishVolume", ERR_PRECONDITION, "get volumeattachments", ERR_KIND_NONE },
+	{ "NodeStageVolume", ERR_PRECONDITION, "format no disk by hand", ERR_KIND_NONE },
+	{ "NodeStageVolume", ERR_ABORTED, "wait until the process", ERR_KIND_NONE },
+	{ "NodeUnpublishVolume", ERR_UNAVAILABLE, "end the processes", ERR_KIND_NONE },
+	{ "NodeUnstageVolume", ERR_UNAVAILABLE, "end the processes", ERR_KIND_NONE },
+	{ "NodeExpandVolume", ERR_INTERNAL, "error-texts.md", ERR_KIND_NONE },
+	{ "NodeStageVolume", ERR_PRECONDITION, "has another volume's device",
+	  ERR_KIND_WRONG_DEVICE },
+	{ "NodeStageVolume", ERR_PRECONDITION, "find the owner of the data", ERR_KIND_HAS_DATA },
+	{ "NodeStageVolume", ERR_PRECONDITION, "end the processes, mounts and loop devices",
+	  ERR_KIND_HELD },
+	{ "NodeUnstageVolume", ERR_UNAVAILABLE, "unless they have ended since", ERR_KIND_HELD },
 };
 
 START_TEST(each_error_has_a_next_step)
 {
 	char *text AUTO(free) = xasprintf(
-		"{\"errors\":[{\"volume\":\"pvc-1\",\"call\":\"%s\",\"code\":%d,\"text\":"
-		"\"t\",\"first\":%ld,\"last\":%ld,\"count\":1}]}",
-		next_steps[_i].call, next_steps[_i].code, (long)time(NULL), (long)time(NULL));
+		"{\"errors\":[{\"volume\":\"pvc-1\",\"call\":\"%s\",\"code\":%d,\"kind\":%d,"
+		"\"text\":\"t\",\"first\":%ld,\"last\":%ld,\"count\":1}]}",
+		next_steps[_i].call, next_steps[_i].code, next_steps[_i].kind, (long)time(NULL),
+		(long)time(NULL));
 
 	begin();
 	put_file(text);

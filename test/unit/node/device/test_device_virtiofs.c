@@ -303,8 +303,10 @@ START_TEST(a_tag_of_another_share_is_refused_bound_or_not)
 		share_tree_init(&s, rows[i].shown);
 		rows[i].edit(&s);
 		share_assert_refused(&s, share_find(&s), rows[i].says, rows[i].says);
+		ck_assert_int_eq(s.err.kind, ERR_KIND_WRONG_DEVICE);
 		/* A wait ends at once, and binds nothing. */
 		share_assert_refused(&s, share_wait_ms(&s, 20000), rows[i].says, rows[i].says);
+		ck_assert_int_eq(s.err.kind, ERR_KIND_WRONG_DEVICE);
 		share_assert_writes(&s, "");
 	}
 }

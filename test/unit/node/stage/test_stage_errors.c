@@ -670,6 +670,37 @@ static const struct {
 	  "the driver's pod needs the host's /dev", NOTHING },
 };
 
+/* The kinds of errors; a row that is not here has no kind. */
+static const struct {
+	const char *what;
+	enum err_kind kind;
+} row_kinds[] = {
+	{ "UUID under another nsid", ERR_KIND_WRONG_DEVICE },
+	{ "wrong UUID", ERR_KIND_WRONG_DEVICE },
+	{ "smaller than the volume", ERR_KIND_WRONG_DEVICE },
+	{ "block: wrong UUID", ERR_KIND_WRONG_DEVICE },
+	{ "ext4 where xfs is requested", ERR_KIND_HAS_DATA },
+	{ "bound by this call, then ext4", ERR_KIND_HAS_DATA },
+	{ "gpt", ERR_KIND_HAS_DATA },
+	{ "LUKS", ERR_KIND_HAS_DATA },
+	{ "two filesystems", ERR_KIND_HAS_DATA },
+	{ "data at 10 MiB", ERR_KIND_HAS_DATA },
+	{ "one byte in the last MiB", ERR_KIND_HAS_DATA },
+	{ "unfinished xfs, no record", ERR_KIND_HAS_DATA },
+	{ "damaged beyond recognition", ERR_KIND_HAS_DATA },
+	{ "blank, held by another process", ERR_KIND_HELD },
+	{ "held by another process, with largeio", ERR_KIND_HELD },
+	{ "held by another process, without discard", ERR_KIND_HELD },
+};
+
+static enum err_kind kind_of(const char *what)
+{
+	for (size_t i = 0; i < ARRAY_LEN(row_kinds); i++)
+		if (str_eq(row_kinds[i].what, what))
+			return row_kinds[i].kind;
+	return ERR_KIND_NONE;
+}
+
 /* ---- before and after ---- */
 
 /*
@@ -788,6 +819,8 @@ START_TEST(a_failed_stage_leaves_nothing)
 	ck_assert_msg(err.code == rows[i].code, "%s: %s: %s", rows[i].what, err_code_name(err.code),
 	              err.msg);
 	ck_assert_msg(strstr(err.msg, rows[i].text) != NULL, "%s: %s", rows[i].what, err.msg);
+	ck_assert_msg(err.kind == kind_of(rows[i].what), "%s: kind %d: %s", rows[i].what, err.kind,
+	              err.msg);
 	ck_assert_msg(str_has_prefix(err.msg, "stage volume " VOLUME_ID ": "), "%s", err.msg);
 	is = state_of(&a);
 	check_unchanged(i, &was, &is);

@@ -69,7 +69,8 @@ static void unstage_ok(void)
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
 }
 
-static void unstage_refused_with(enum err_code code, const char *text, const char *also)
+static void unstage_refused_as(enum err_kind kind, enum err_code code, const char *text,
+                               const char *also)
 {
 	struct err err = ERR_INIT;
 
@@ -78,11 +79,28 @@ static void unstage_refused_with(enum err_code code, const char *text, const cha
 	node_world_patient(&w);
 	ck_assert_msg(err.code == code, "%s: %s", err_code_name(err.code), err.msg);
 	ck_assert_msg(strstr(err.msg, text) && strstr(err.msg, also), "%s", err.msg);
+	ck_assert_msg(err.kind == kind, "kind %d: %s", err.kind, err.msg);
+}
+
+static void unstage_refused_with(enum err_code code, const char *text, const char *also)
+{
+	unstage_refused_as(ERR_KIND_NONE, code, text, also);
 }
 
 static void unstage_refused(enum err_code code, const char *text)
 {
 	unstage_refused_with(code, text, "");
+}
+
+/* Refused because a process, mount or loop device holds the disk. */
+static void unstage_held_with(enum err_code code, const char *text, const char *also)
+{
+	unstage_refused_as(ERR_KIND_HELD, code, text, also);
+}
+
+static void unstage_held(enum err_code code, const char *text)
+{
+	unstage_held_with(code, text, "");
 }
 
 static const char *const types[] = { "ext4", "xfs", "btrfs", NULL };
@@ -172,11 +190,11 @@ START_TEST(a_published_volume_stays_staged)
 	stage(type);
 	publish(w.target, type);
 	publish(w.other_target, type);
-	unstage_refused_with(ERR_PRECONDITION, "its disk is still mounted at ",
-	                     " and 1 more place: end the pods that use it, or unmount it there");
+	unstage_held_with(ERR_PRECONDITION, "its disk is still mounted at ",
+	                  " and 1 more place: end the pods that use it, or unmount it there");
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 3);
 	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.target, &err), 0);
-	unstage_refused_with(ERR_PRECONDITION, w.other_target, ": end the pod that uses it, or");
+	unstage_held_with(ERR_PRECONDITION, w.other_target, ": end the pod that uses it, or");
 	ck_assert_int_eq(node_unpublish(&w.node, VOLUME_ID, w.other_target, &err), 0);
 	unstage_ok();
 	node_world_clear(&w);
@@ -190,7 +208,7 @@ START_TEST(a_subdirectory_bound_elsewhere_counts_as_use)
 	stage("ext4");
 	run_tool("mkdir %s/sub %s/elsewhere && mount --bind %s/sub %s/elsewhere", w.staging,
 	         w.nvme.root, w.staging, w.nvme.root);
-	unstage_refused(ERR_PRECONDITION, "/elsewhere");
+	unstage_held(ERR_PRECONDITION, "/elsewhere");
 	run_tool("umount %s/elsewhere", w.nvme.root);
 	unstage_ok();
 	node_world_clear(&w);
@@ -243,7 +261,7 @@ START_TEST(raw_block_in_exclusive_use_stays)
 	stage(NULL);
 	holder = open(disk->node, O_RDONLY | O_EXCL);
 	ck_assert_int_ge(holder, 0);
-	unstage_refused(ERR_PRECONDITION, "is in use");
+	unstage_held(ERR_PRECONDITION, "is in use");
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
 	close(holder);
 	unstage_ok();
@@ -300,7 +318,7 @@ START_TEST(raw_block_that_somebody_writes_stays)
 	/* The child also has the test's own descriptor of the disk, which is open for writing. */
 	writer = open_elsewhere(disk->node, O_WRONLY);
 	name = xasprintf("still open for writing: pid %d (test_unstage)", (int)writer);
-	unstage_refused(ERR_PRECONDITION, name);
+	unstage_held(ERR_PRECONDITION, name);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
 	let_go(writer);
 	unstage_ok();
@@ -336,7 +354,7 @@ START_TEST(processes_that_share_their_open_files_are_named)
 	name = xasprintf("pid %d (test_unstage) has the device open as ", (int)writer);
 	other = xasprintf("pid %d (test_unstage) shares the open files of pid %d; end them, or",
 	                  (int)pids[0], (int)writer);
-	unstage_refused_with(ERR_PRECONDITION, name, other);
+	unstage_held_with(ERR_PRECONDITION, name, other);
 	end.fd = (int)syscall(SYS_pidfd_open, pids[0], 0);
 	ck_assert(pids[0] > 0 && end.fd >= 0);
 	kill(pids[0], SIGKILL);
@@ -369,7 +387,7 @@ START_TEST(a_writer_behind_many_descriptors_is_seen)
 	many = open_many();
 	writer = open_elsewhere(disk->node, O_WRONLY);
 	name = xasprintf("pid %d (test_unstage)", (int)writer);
-	unstage_refused(ERR_PRECONDITION, name);
+	unstage_held(ERR_PRECONDITION, name);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
 	let_go(many);
 	let_go(writer);
@@ -489,7 +507,7 @@ START_TEST(a_partition_that_is_used_keeps_raw_block)
 	stage(NULL);
 	nvme_part_add(&w.nvme, disk, &p);
 	holder = part_uses[_i].use(&p);
-	unstage_refused_with(ERR_PRECONDITION, part_uses[_i].text, part_uses[_i].also);
+	unstage_held_with(ERR_PRECONDITION, part_uses[_i].text, part_uses[_i].also);
 	if (holder)
 		let_go(holder);
 	else
@@ -513,8 +531,7 @@ START_TEST(a_loop_device_over_a_partition_keeps_raw_block)
 	loop_over_attach(&loop, &w.nvme, p.node);
 	claim = open(loop.node, O_RDONLY | O_EXCL);
 	ck_assert_int_ge(claim, 0);
-	unstage_refused_with(ERR_PRECONDITION, "still used through the loop device loop",
-	                     loop.name);
+	unstage_held_with(ERR_PRECONDITION, "still used through the loop device loop", loop.name);
 	close(claim);
 	loop_over_detach(&loop);
 	unstage_ok();
@@ -608,8 +625,7 @@ START_TEST(raw_block_under_a_loop_device_in_use_stays)
 	run_tool("umount --lazy %s", map);
 	claim = open(loop.node, O_RDONLY | O_EXCL);
 	ck_assert_int_ge(claim, 0);
-	unstage_refused_with(ERR_PRECONDITION, "still used through the loop device loop",
-	                     loop.name);
+	unstage_held_with(ERR_PRECONDITION, "still used through the loop device loop", loop.name);
 	close(claim);
 	/* An unused loop device was left behind by kubelet: it does not keep a pod from ending. */
 	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
@@ -630,7 +646,7 @@ START_TEST(a_loop_device_over_the_staged_file_itself_is_named)
 	stage(NULL);
 	loop_over_attach(&loop, &w.nvme, w.block_file);
 	name = xasprintf("the loop device %s (over ", loop.name);
-	unstage_refused(ERR_UNAVAILABLE, name);
+	unstage_held(ERR_UNAVAILABLE, name);
 	loop_over_detach(&loop);
 	unstage_ok();
 	node_world_clear(&w);
@@ -643,7 +659,7 @@ START_TEST(what_is_mounted_below_is_named)
 	begin();
 	stage("ext4");
 	run_tool("mkdir %s/sub && mount -t tmpfs none %s/sub", w.staging, w.staging);
-	unstage_refused(ERR_UNAVAILABLE, "staging/sub is mounted below it");
+	unstage_held(ERR_UNAVAILABLE, "staging/sub is mounted below it");
 	run_tool("umount %s/sub", w.staging);
 	unstage_ok();
 	node_world_clear(&w);
@@ -664,7 +680,7 @@ START_TEST(an_open_file_keeps_the_filesystem)
 	file = xasprintf("%s/f", w.staging);
 	pid = open_elsewhere(file, O_CREAT | O_WRONLY);
 	holder = xasprintf("pid %d (test_unstage) has ", (int)pid);
-	unstage_refused_with(ERR_UNAVAILABLE, "Device or resource busy", holder);
+	unstage_held_with(ERR_UNAVAILABLE, "Device or resource busy", holder);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
 	let_go(pid);
 	unstage_ok();
@@ -724,7 +740,7 @@ START_TEST(a_captured_mount_is_refused_each_time)
 	holder = capture_mounts(MS_PRIVATE);
 	name = xasprintf("pid %d (test_unstage) has it mounted at", (int)holder);
 	for (int again = 0; again < 2; again++) {
-		unstage_refused_with(ERR_PRECONDITION, "another mount namespace", name);
+		unstage_held_with(ERR_PRECONDITION, "another mount namespace", name);
 		ck_assert_uint_eq(mounts_below(w.nvme.root), 1);
 		ck_assert_int_eq(mount_id(), id); /* it was never unmounted */
 	}
@@ -784,7 +800,7 @@ START_TEST(who_shows_only_after_the_unmount_is_waited_for_by_every_retry)
 	holder = hold_unseen();
 	name = xasprintf("pid %d (test_unstage) has ", (int)holder);
 	for (int again = 0; again < 3; again++) {
-		unstage_refused_with(ERR_UNAVAILABLE, "its staging path is unmounted, but", name);
+		unstage_held_with(ERR_UNAVAILABLE, "its staging path is unmounted, but", name);
 		ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
 		if (again == 1) { /* even a new driver knows it */
 			node_clear(&w.node);
@@ -817,7 +833,7 @@ START_TEST(a_refused_unstage_writes_nothing_to_a_disk_that_is_only_read)
 	r = stage_request(&w, disk, type, MODE_MULTI_NODE_READER_ONLY);
 	node_world_stage(&w, &r);
 	holder = hold_unseen();
-	unstage_refused(ERR_UNAVAILABLE, "its staging path is unmounted");
+	unstage_held(ERR_UNAVAILABLE, "its staging path is unmounted");
 	let_go(holder);
 	unstage_ok();
 	run_tool("sync && cmp %s/dirty %s", w.nvme.root, disk->image);
@@ -958,9 +974,9 @@ START_TEST(a_full_disk_below_the_driver_keeps_no_volume_staged)
 	/* The purpose of the record: even a new driver waits for holders of the disk. */
 	run_tool("echo rows > %s/held", w.staging);
 	holder = hold_unseen();
-	unstage_refused(ERR_UNAVAILABLE, "its staging path is unmounted, but");
+	unstage_held(ERR_UNAVAILABLE, "its staging path is unmounted, but");
 	recover();
-	unstage_refused(ERR_UNAVAILABLE, "its staging path is unmounted, but");
+	unstage_held(ERR_UNAVAILABLE, "its staging path is unmounted, but");
 	let_go(holder);
 	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
 	              err.msg);
