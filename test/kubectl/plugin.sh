@@ -107,6 +107,11 @@ suite() {
 	run inspect claim app/db
 	check 'an exec that is refused is not a finding' eval 'ended 2 && told "Forbidden"'
 	cluster
+	printf '#!/bin/sh\nprintf "inspect failed: no kubeconfig\\nsnap-csi-plugin inspect --help shows the usage\\n" >&2\nexit 2\n' >"$FAKE/program.ctl"
+	chmod +x "$FAKE/program.ctl"
+	run inspect
+	check 'a report that cannot be read is missing for its reason' eval 'ended 2 && told "pod ctl gives no report: inspect failed: no kubeconfig"'
+	cluster
 	: >"$FAKE/hang.node-1"
 	SNAPCSI_NODE_SECONDS=1 run inspect claim app/db
 	check 'a node that hangs is given up, and named' eval 'ended 2 && told "node n1: pod node-1 gives no report of the host: no answer in time"'
