@@ -456,14 +456,15 @@ static const char *why_ended(const struct kube_watch *w, const struct http_resul
 static void stream_ended(struct kube_watch *w, const char *why)
 {
 	enum watch_event event;
+	bool paused;
 	if (w->state == WATCH_STREAMING && monotonic_ns() - w->opened_at >= HEALTHY_MS * NS_PER_MS)
 		w->failures = 0;
 	event = end_event(w);
-	if (watch_step_of(w->state, event)->next == WATCH_PAUSED) {
-		if (event != WATCH_ON_UNUSABLE) /* else `down` is already more specific */
-			watch_set_down(w, why);
+	paused = watch_step_of(w->state, event)->next == WATCH_PAUSED;
+	if (paused && event != WATCH_ON_UNUSABLE) /* else `down` is already more specific */
+		watch_set_down(w, why);
+	if (paused || w->unverified)
 		log_limited(LOG_WARNING, 30, "watch %s: %s; retrying", w->kind.plural, why);
-	}
 	watch_handle(w, event, NULL);
 }
 
