@@ -17,10 +17,10 @@ first_commands=$BUILD/monitoring/first-commands.txt
 has_panel() { # TITLE
 	jq -e --arg panel "$1" 'any(.panels[]; .title == $panel)' manifests/monitoring/dashboard.json >/dev/null
 }
-# Each must show it now, an alert only when its name stands alone. COMMAND is the first command, without the program: the first ten
-# lines of it must have REASON, a pattern, and a next step. Empty: it sees nothing of it. It is asked by incidents_ask, when all that
-# ends by itself was seen.
-incident() { # TITLE PANEL QUERY ALERT COMMAND REASON
+# Each must show it now, an alert only when its name stands alone. COMMAND is the first command, without the program snap-csi-plugin, or
+# a whole one that begins with kubectl (test/kubectl/kubectl): its first ten lines must have REASON, a pattern, and a next step, which
+# NEXT replaces where the command names none. It is asked by incidents_ask, when all that ends by itself was seen.
+incident() { # TITLE PANEL QUERY ALERT COMMAND REASON [NEXT]
 	local query=${3//10m]/30s]} seen labels= # longer than the rules' ten: a busy machine comes here late
 	query=${query//5m]/5s]}
 	has_panel "$2" || give_up "the dashboard has no panel \"$2\""
@@ -33,11 +33,11 @@ incident() { # TITLE PANEL QUERY ALERT COMMAND REASON
 	# Asked again: between two calls of a sidecar nobody waits, for a moment.
 	world_until 10 shows "$query" || seen=
 	ROWS+=("| $((${#ROWS[@]} + 1)) | $1 | $4 | $2: \`$3\` | \`$seen\` |")
-	first_command "${#ROWS[@]}" "$labels" "$5" "$6" "$((${#ROWS[@]} - 1))"
+	first_command "${#ROWS[@]}" "$labels" "$5" "$6" "${7:-}" "$((${#ROWS[@]} - 1))"
 }
 # An incident that has no ROW of its own needs no more.
-first_command() { # TITLE-OR-NUMBER ALERT COMMAND REASON [ROW]
-	TO_ASK+=("$1" "$2" "$3" "$4" "${5:-}")
+first_command() { # TITLE-OR-NUMBER ALERT COMMAND REASON [NEXT] [ROW]
+	TO_ASK+=("$1" "$2" "$3" "$4" "${5:-}" "${6:-}")
 }
 has_labels() { # ALERT: sets labels
 	labels=$(labels_of_alert "$1")
@@ -45,33 +45,39 @@ has_labels() { # ALERT: sets labels
 }
 # Asks the first commands. All of their ten lines are in $first_commands, the reason in the page.
 incidents_ask() {
-	local i title lines took said next
-	for ((i = 0; i < ${#TO_ASK[@]}; i += 5)); do
-		title=${TO_ASK[i]} said=
-		if [ -n "${TO_ASK[i + 2]}" ]; then
-			check "incident $title: the first command has reason and next step in ten lines" world_until 10 first_says "${TO_ASK[@]:i+2:2}"
-			printf '== %s: %s (ten lines after %d ms)\n%s\n' "$title" "${TO_ASK[i + 2]}" "$took" "$lines" >>"$first_commands"
-			FIRST+=("| $title | ${TO_ASK[i + 1]} | \`snap-csi-plugin ${TO_ASK[i + 2]}\` | $said | $next |")
-		fi
-		[ -z "${TO_ASK[i + 4]}" ] || ROWS[TO_ASK[i + 4]]+=" ${said:-nothing of it} |"
+	local i title command lines took said next
+	for ((i = 0; i < ${#TO_ASK[@]}; i += 6)); do
+		title=${TO_ASK[i]} command=${TO_ASK[i + 2]} said=
+		check "incident $title: the first command has reason and next step in ten lines" world_until 10 first_says "$command" "${TO_ASK[@]:i+3:2}"
+		printf '== %s: %s (ten lines after %d ms)\n%s\n' "$title" "$command" "$took" "$lines" >>"$first_commands"
+		[[ $command = kubectl* ]] || command="snap-csi-plugin $command"
+		FIRST+=("| $title | ${TO_ASK[i + 1]} | \`${command//|/\\|}\` | $said | $next |")
+		[ -z "${TO_ASK[i + 5]}" ] || ROWS[TO_ASK[i + 5]]+=" $([[ $command = *inspect* ]] && echo "$said" || echo 'nothing of it') |"
 	done
 	TO_ASK=()
+}
+first_ask() { # COMMAND
+	if [[ $1 = kubectl* ]]; then
+		PATH=$PWD/test/kubectl:$PWD/packaging:$PATH FAKE=$WORLD/cluster timeout 60 bash -c "$1"
+	else
+		# shellcheck disable=SC2086 # words
+		timeout 60 "$DRIVER" $1 --pid "$DRIVER_PID"
+	fi
 }
 labels_of_alert() { # NAME
 	curl --silent --max-time 60 "$prometheus_url/api/v1/alerts" | jq -r --arg name "$1" '[.data.alerts[] | select(.labels.alertname == $name and .state == "firing") |
 		select(.labels.node and .annotations.runbook_url)][0] // empty |
 		"\(.labels.alertname), node \(.labels.node), [runbook](../\(.annotations.runbook_url | ltrimstr("docs/")))"'
 }
-first_says() { # COMMAND REASON: sets said, next, lines and took; said and next without what is another one in each run
+first_says() { # COMMAND REASON NEXT: sets said, next, lines and took; said and next without what is another one in each run
 	local began plain
 	began=$(date +%s%N)
-	# shellcheck disable=SC2086 # words
-	lines=$(head -n 10 < <(timeout 60 "$DRIVER" $1 --pid "$DRIVER_PID" 2>&1))
+	lines=$(head -n 10 < <(first_ask "$1" 2>&1))
 	took=$((($(date +%s%N) - began) / 1000000))
-	plain=$(sed -E "s|$WORLD||g; s/(pid|device|thread) [0-9:]+/\\1 N/g; s|127.0.0.1:[0-9]+|127.0.0.1|g; s/nvme[0-9]+n/nvmeNn/g; s/ \\(failed calls: .*//" <<<"$lines")
+	plain=$(sed -E "s|$WORLD||g; s/as it was at [0-9TZ:-]*/as it was at .../g; s/(pid|device|thread) [0-9:]+/\\1 N/g; s|127.0.0.1:[0-9]+|127.0.0.1|g; s/nvme[0-9]+n/nvmeNn/g; s/ \\(failed calls: .*//" <<<"$lines")
 	said=$(grep -oE "$2" <<<"$plain" | head -n 1)
 	next=$(grep -A1 -E "$2" <<<"$plain" | sed -n 's/^ *next: //p' | head -n 1)
-	next=${next%%. *}
+	next=${3:-${next%%. *}}
 	[ -n "$said" ] && [ -n "$next" ]
 }
 
@@ -80,9 +86,41 @@ shows() { # QUERY: sets seen
 	[ -n "$seen" ]
 }
 
+# What kubectl finds: the driver's pods, and a claim whose volume is mixed-up. The controller's pod has a --plugin-dir of its own, as in a
+# cluster; the alerts name the other pod.
+cluster_begin() {
+	local cluster=$WORLD/cluster
+	mkdir -p "$cluster" "$WORLD/controller"
+	printf '%s\n' "controller|dpf|snap-csi-controller-0|$NODE|Running|snap-csi-plugin" "node|dpf|snap-csi-0|$NODE|Running|snap-csi-plugin" >"$cluster/pods"
+	echo 'app|data|mixed-up' >"$cluster/claims"
+	echo "app|web-0|$NODE|data" >"$cluster/users"
+	echo 'mixed-up|mixed-up' >"$cluster/pvs"
+	echo "mixed-up|$NODE" >"$cluster/attachments"
+	ln -s "$WORLD/all.log" "$cluster/log.snap-csi-0"
+	cluster_program snap-csi-0 --pid "$DRIVER_PID"
+	cluster_program snap-csi-controller-0 --mode=controller --namespace="$NAMESPACE" --kubeconfig="$KUBECONFIG_FILE" --plugin-dir="$WORLD/controller"
+	core_object /api/v1/persistentvolumes '{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "mixed-up"}, "spec": {
+		"csi": {"driver": "csi.snap.nvidia.com", "volumeHandle": "mixed-up"}, "claimRef": {"namespace": "app", "name": "data"}}}'
+	core_object /api/v1/namespaces '{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "app"}}'
+	core_object /api/v1/namespaces/app/persistentvolumeclaims '{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "app"},
+		"spec": {"volumeName": "mixed-up"}}'
+	core_object /apis/storage.k8s.io/v1/volumeattachments "{\"apiVersion\": \"storage.k8s.io/v1\", \"kind\": \"VolumeAttachment\", \"metadata\": {\"name\": \"csi-mixed-up\"},
+		\"spec\": {\"attacher\": \"csi.snap.nvidia.com\", \"nodeName\": \"$NODE\", \"source\": {\"persistentVolumeName\": \"mixed-up\"}}}"
+}
+cluster_program() { # POD FLAG...
+	local pod=$1
+	shift
+	printf '#!/bin/sh\nexec %s "$@" %s\n' "$DRIVER" "$*" >"$WORLD/cluster/program.$pod"
+	chmod +x "$WORLD/cluster/program.$pod"
+}
+core_object() { # PATH OBJECT
+	world_curl --fail-with-body --output "$WORLD/applied" --header 'Content-Type: application/json' --data "$2" "$SIM_URL$1" ||
+		give_up "$1: $(cat "$WORLD/applied")"
+}
 incidents_prepare() {
 	mkdir -p "${first_commands%/*}"
 	: >"$first_commands"
+	cluster_begin
 	stage gone
 	gone_stats="{\"volume_id\":\"gone\",\"volume_path\":\"$target\"}" gone_unpublish=$(unpublish_request) gone_unstage=$(unstage_request)
 	gone_pci=$(jq -r '."nv-pciDeviceAddress"' <<<"$publish")
@@ -151,7 +189,9 @@ incidents_repeat() {
 
 incidents_of_calls() {
 	incident 'a watch breaks again and again' 'Watches' \
-		'increase(snap_csi_watch_restarts_total{reason!="ended",reason!="retired"}[10m]) > 5' SnapCsiWatchFlaps '' ''
+		'increase(snap_csi_watch_restarts_total{reason!="ended",reason!="retired"}[10m]) > 5' SnapCsiWatchFlaps \
+		'kubectl -n dpf logs -c snap-csi-plugin --since=15m snap-csi-0 | grep "watch "' 'watch dpuvolumes: .*; retrying' \
+		'that of the label `reason` in the runbook'
 	incident 'all VFs of a node are in use' 'Calls' \
 		'increase(snap_csi_operation_duration_seconds_count{code="RESOURCE_EXHAUSTED"}[10m]) > 0' SnapCsiFunctionsExhausted \
 		'inspect volume too-many' 'volume too-many: ControllerPublishVolume fails with RESOURCE_EXHAUSTED: node [^ ]* is full'
@@ -160,7 +200,7 @@ incidents_of_calls() {
 		'inspect volume gone' 'volume gone: .* which no longer exists on this host: it was detached while in use'
 	incident 'a disk has another UUID than the volume, and one is not blank' 'Refused for the sake of data' \
 		'increase(snap_csi_refusals_total[10m]) > 0' SnapCsiRefusesData \
-		'inspect volume mixed-up' 'volume mixed-up: NodeStageVolume fails with FAILED_PRECONDITION'
+		'kubectl snapcsi inspect claim app/data' "volume mixed-up on node $NODE .*: NodeStageVolume fails with FAILED_PRECONDITION: .* has UUID"
 	first_command 'a disk has the data of another tenant' 'that of 4' 'inspect volume foreign' 'volume foreign: NodeStageVolume fails with FAILED_PRECONDITION: .* is not blank'
 	incident 'DPF never makes a volume ready' 'Longest wait' \
 		'max by (resource, condition) (snap_csi_waits_oldest_seconds) > 0' SnapCsiVolumeStuck \
