@@ -94,6 +94,9 @@ static const struct {
 	{ "NodeGetVolumeStats", ERR_OK,
 	  "read dmesg of the node, and check the DPU: the volume answers when its device and its "
 	  "server do; if the device was detached, end the pods that use the volume" },
+	{ "CreateVolume", ERR_INVALID,
+	  "correct what the text names (the parameters of a StorageClass cannot be changed: delete "
+	  "it and create it again under the same name; its volumes stay)" RETRIED },
 	{ "ControllerPublishVolume", ERR_EXHAUSTED,
 	  "delete a pod that uses another volume on that node, or run the pod of this volume on "
 	  "another node" RETRIED },

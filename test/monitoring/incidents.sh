@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# shellcheck disable=SC2154 # slow, code, answer, target and http_port are of run.sh, world.sh and requests.sh
+# shellcheck disable=SC2154,SC2153 # slow, code, answer, target and http_port are of run.sh, world.sh and requests.sh
 # Ten incidents, each with the query of the dashboard and the alert that show it: the rows of docs/troubleshoot/incidents.md. Source it in run.sh
 # after prometheus.sh. In a row's query the windows are those of the rules; in the run a minute is a second.
 #
@@ -121,6 +121,7 @@ incidents_prepare() {
 	mkdir -p "${first_commands%/*}"
 	: >"$first_commands"
 	cluster_begin
+	static=$(parameters='{"policy":"example-policy","functionType":"pf","hotplugFunction":"false"}' create_request static)
 	stage gone
 	gone_stats="{\"volume_id\":\"gone\",\"volume_path\":\"$target\"}" gone_unpublish=$(unpublish_request) gone_unstage=$(unstage_request)
 	gone_pci=$(jq -r '."nv-pciDeviceAddress"' <<<"$publish")
@@ -185,7 +186,18 @@ incidents_repeat() {
 	refused NodeGetVolumeStats "$unplugged_stats"
 	refused NodeStageVolume "$mixed_stage"
 	refused ControllerPublishVolume "$orphan_attach"
+	refused CreateVolume "$static"
 }
+# A host outside the cluster attaches what a StorageClass cannot ask for. In a shell of its own: host-lib.sh has names of this suite.
+host_attaches_a_static_pf() (
+	. test/e2e/host-lib.sh
+	host_begin monitoring
+	volume static-pf Block pf false
+	host attach -f "$WORLD/static-pf.json"
+	[ -b "$said" ] || fail "host attach: $said"
+	host detach static-pf
+	gone static-pf
+)
 
 incidents_of_calls() {
 	incident 'a watch breaks again and again' 'Watches' \
@@ -215,7 +227,10 @@ incidents_of_calls() {
 	first_command 'a hot-plugged function was detached under a pod' 'that of 3' 'inspect volume unplugged' \
 		'volume unplugged: .* which no longer exists on this host: it was detached while in use'
 	first_command 'a name that no volume has' none 'inspect volume bsy' 'volume bsy: is unknown'
+	first_command 'a StorageClass asks for a static PF' 'that of 6' 'inspect volume static' \
+		'volume static: CreateVolume fails with INVALID_ARGUMENT: .*hosts outside the cluster only: snap-csi-plugin host'
 	incidents_ask
+	check 'a static PF: host attaches it' host_attaches_a_static_pf
 }
 
 incidents_heal() {
@@ -226,13 +241,17 @@ incidents_heal() {
 	ask NodeUnstageVolume "$unplugged_unstage"
 	ask ControllerUnpublishVolume "$unplugged_gone"
 	ask ControllerUnpublishVolume "$another_gone"
-	exec {busy}<&- {raw}<&-
 	: >"$WORLD/healed"
 	wait "$waiter" "$unstager"
+	exec {busy}<&- {raw}<&-
+	first_command 'the holder of 7 has ended, and kubelet has not yet retried' 'that of 7' 'inspect volume busy' \
+		'/[^ ]* was in use at the last attempt; no holder is visible now'
+	incidents_ask
 	ask NodeUnpublishVolume "$raw_unpublish"
 	ask NodeUnstageVolume "$raw_unstage"
 	ask NodeUnstageVolume "$busy_unstage"
 	ask CreateVolume "$waiting"
+	ask CreateVolume "$(create_request static)"
 	ask ControllerUnpublishVolume "$mixed_gone"
 	ask ControllerUnpublishVolume "$orphan_gone"
 	ask ControllerPublishVolume "$orphan_attach"

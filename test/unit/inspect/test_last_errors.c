@@ -102,6 +102,7 @@ static const struct {
 	{ "NodeGetVolumeStats", ERR_UNAVAILABLE, "read dmesg of the node", ERR_KIND_NONE },
 	{ "NodeUnstageVolume", ERR_DEADLINE, "read dmesg of the node", ERR_KIND_NONE },
 	{ "CreateVolume", ERR_DEADLINE, "check that the API server answers", ERR_KIND_NONE },
+	{ "CreateVolume", ERR_INVALID, "create it again under the same name", ERR_KIND_NONE },
 	{ "ControllerPublishVolume", ERR_EXHAUSTED, "delete a pod that uses another volume",
 	  ERR_KIND_NONE },
 	{ "ControllerPublishVolume", ERR_PRECONDITION, "get volumeattachments", ERR_KIND_NONE },
