@@ -277,7 +277,7 @@ mkfs_runs() { # of this driver; a process may end while the list is read
 # The driver is killed while mkfs writes to a device that hangs. mkfs lives on, and the next driver does not take the device from it.
 incident_kill_in_a_format() {
 	fsfreeze --freeze "$slow" || give_up 'the filesystem cannot be frozen'
-	"$CSI_CALL" -e "$ENDPOINT" -t 5 NodeStageVolume "$half_stage" >/dev/null 2>&1 &
+	"$CSI_CALL" -e "$ENDPOINT" -t 100 NodeStageVolume "$half_stage" >/dev/null 2>&1 &
 	world_until 10 mkfs_runs || give_up 'no mkfs runs'
 	world_stream_end
 	disown "$DRIVER_PID"
