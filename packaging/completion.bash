@@ -58,8 +58,8 @@ host list word
 host check word
 host watch word
 host resume word
-host:attach,detach -f file
-host:attach,detach --file file
+host:attach,detach,check -f file
+host:attach,detach,check --file file
 host:attach --device none
 host:attach --mount dir
 host:attach --fstype text

@@ -22,7 +22,7 @@
 		.default_ = (default__), .value = (value_), .text = (text_)            \
 	}
 static const struct option_row options[] = {
-	OPTION("file", 'f', CHANGES, STRING, file, "", "FILE",
+	OPTION("file", 'f', CHANGES | HOST_CHECK, STRING, file, "", "FILE",
 	       "the DPUVolumeAttachment, YAML or JSON as kubectl get -o prints it; - is standard input"),
 	OPTION("device", 0, HOST_ATTACH, SWITCH, device, NULL, "",
 	       "make the volume available as a disk, /dev/snap-csi/VOLUME; without --mount the default"),
@@ -76,9 +76,9 @@ static const struct {
 	{ "detach", HOST_DETACH, "detach VOLUME | -f FILE",
 	  "detaches the volume, unless it is in use" },
 	{ "list", HOST_LIST, "list [-o json]", "attached volumes with their paths and health" },
-	{ "check", HOST_CHECK, "check",
-	  "checks whether this host is ready for volumes, and "
-	  "prints next steps" },
+	{ "check", HOST_CHECK, "check [-f FILE]",
+	  "checks whether this host is ready for volumes, or has the function of the file's "
+	  "attachment, and prints next steps" },
 	{ "watch", HOST_WATCH, "watch --kubeconfig FILE --node NAME [--config FILE]",
 	  "follows the attachments of this host: attaches ready ones, detaches deleted ones" },
 	{ "resume", HOST_RESUME, "resume VOLUME",

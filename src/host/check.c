@@ -15,6 +15,8 @@
 #include "common/file.h"
 #include "common/mem.h"
 #include "host/host_node.h"
+#include "node/device/device_kind.h"
+#include "node/host/known_limits.h"
 #include "node/host/prepare.h"
 
 #define CMDLINE_MAX 65536
@@ -74,33 +76,7 @@ static bool has_word(const char *line, const char *word)
 	return false;
 }
 
-/*
- * With more VFs, the 256 numbers of one bus may not suffice, because the PF and its neighbours use
- * some.
- */
-#define VFS_OF_ONE_BUS 127
-
-/*
- * Checks the bus numbers. Some firmware reserves only one bus for the VFs of a PF. The kernel then
- * ignores the VFs beyond that bus ("unknown header type 7f, ignoring device"), unless it assigns
- * the bus numbers itself.
- */
-static void host_check_busses(struct findings *f, const char *line, const struct device_world *w)
-{
-	struct err ignored = ERR_INIT;
-	unsigned vfs = 0;
-
-	if (device_most_vfs(w, &vfs, &ignored) || vfs <= VFS_OF_ONE_BUS ||
-	    strstr(line, "assign-busses"))
-		return;
-	add_finding(f, "note",
-	            "a PF of the DPU can have %u VFs: if the kernel's log has \"unknown header "
-	            "type 7f, ignoring device\", add pci=assign-busses to the kernel's arguments",
-	            vfs);
-}
-
-static void host_check_arguments(struct findings *f, const struct host_args *a,
-                                 const struct host_node *h)
+static void host_check_arguments(struct findings *f, const struct host_args *a)
 {
 	char *path AUTO(free) = xasprintf("%s/cmdline", a->proc), *line AUTO(free) = NULL;
 	struct err err = ERR_INIT;
@@ -116,22 +92,64 @@ static void host_check_arguments(struct findings *f, const struct host_args *a,
 		            "it for volumes on hot-plugged functions");
 	else
 		add_finding(f, "ok", "the kernel's arguments do not disable hot-plug");
-	host_check_busses(f, line, &h->node.o.world);
 }
 
-static void host_check_ports(struct findings *f, const struct device_world *w)
+static void host_check_limit(void *arg, const char *what, const char *next)
 {
-	struct strs ports AUTO(strs_clear) = STRS_INIT;
-	struct err ignored = ERR_INIT;
-	char *list AUTO(free) = NULL;
+	add_finding(arg, "note", "%s: %s", what, next);
+}
 
-	if (device_ports_without_bus(w, &ports, &ignored) || !ports.n)
-		return;
-	list = strs_join(&ports, ", ");
-	add_finding(f, "note",
-	            "%zu hot-plug ports of the DPU have no bus number, so nothing can be plugged "
-	            "there: add pci=realloc to the kernel's arguments (%s)",
-	            ports.n, list);
+static struct device_want host_check_want(const struct attachment_file *f)
+{
+	bool share = f->kind == EMULATION_VIRTIOFS;
+
+	return (struct device_want) {
+		.pci = f->is.pci_address,
+		.vuid = f->is.func_vuid,
+		.nsid = (uint32_t)f->is.nvme_nsid,
+		.uuid = f->is.nvme_uuid,
+		.tag = share ? f->is.virtiofs_tag : NULL,
+		.function = share || f->is.hotplug              ? DEVICE_FUNCTION_PF
+		            : str_eq(f->is.function_type, "vf") ? DEVICE_FUNCTION_VF
+		                                                : DEVICE_FUNCTION_STATIC_PF,
+		.emulation = f->kind,
+	};
+}
+
+/* Checks that the function of the attachment in the file is on this host. */
+static int host_check_attachment(struct findings *f, const struct host_args *a,
+                                 const struct device_world *w, struct err *err)
+{
+	struct attachment_file file AUTO(attachment_file_clear) = { .tree = NULL };
+	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);
+	struct device_sight sight = { .kind = NULL };
+	struct device_want want;
+	struct device ignored;
+	struct err refused = ERR_INIT;
+	int rc;
+
+	if (!*a->file)
+		return 0;
+	if (attachment_file_read(a->file, &file, err))
+		return -1;
+	if (!attachment_is_ready(&file, &why)) {
+		add_finding(f, "bad", "attachment %s %s: get the file again when it is ready",
+		            file.is.key.name, why.ptr);
+		return 0;
+	}
+	want = host_check_want(&file);
+	rc = device_probe(w, &want, &ignored, &sight, &why, &refused);
+	if (rc < 0)
+		add_finding(f, "bad", "attachment %s: %s", file.is.key.name, refused.msg);
+	else if (*sight.pci)
+		add_finding(f, "ok", "PCI function %s of attachment %s is present", sight.pci,
+		            file.is.key.name);
+	else
+		add_finding(f, "bad", "attachment %s is Ready, but this host has %s%s%s%s%s",
+		            file.is.key.name, why.ptr, file.is.hotplug ? "; " : "",
+		            file.is.hotplug ? NOT_PLUGGED_AGAIN : "", file.is.hotplug ? ": " : "",
+		            file.is.hotplug ? NOT_PLUGGED_AGAIN_NEXT : "");
+	return 0;
 }
 
 static int host_check_functions(struct findings *f, const struct device_world *w, struct err *err)
@@ -159,9 +177,8 @@ static int host_check_functions(struct findings *f, const struct device_world *w
 			where.ptr);
 	if (slots)
 		add_finding(f, "ok",
-		            "%u hot-plug slots of the DPU (after a power cycle of this "
-		            "host, DPF does not plug the functions again, its known issue "
-		            "4734537: delete and create the attachments)",
+		            "%u hot-plug slots of the DPU (" NOT_PLUGGED_AGAIN
+		            "; host check -f FILE finds such an attachment)",
 		            slots);
 	else
 		add_finding(f, level,
@@ -180,10 +197,12 @@ int host_check(const struct host_args *a, struct str *said, struct err *err)
 	if (!rc) {
 		host_check_root(&f);
 		node_each_module(&h.node, host_check_module, &f);
-		host_check_arguments(&f, a, &h);
-		host_check_ports(&f, &h.node.o.world);
+		host_check_arguments(&f, a);
+		known_limits_each(&h.node.o.world, true, host_check_limit, &f);
 		rc = host_check_functions(&f, &h.node.o.world, err);
 	}
+	if (!rc)
+		rc = host_check_attachment(&f, a, &h.node.o.world, err);
 	host_node_end(&h);
 	return rc ? -1 : f.bad ? HOST_FAILED : 0;
 }

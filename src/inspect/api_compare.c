@@ -2,7 +2,7 @@
 /*
  * Finds contradictions between the two sides of one volume: a volume that is staged on this host,
  * or was staged when a file of --node-report was written, and its objects on the API server. An
- * unknown side contradicts nothing.
+ * unknown side contradicts nothing. Also finds attachments whose function that host does not have.
  */
 #include "inspect/api_scan.h"
 
@@ -12,6 +12,10 @@
 
 #include "common/mem.h"
 #include "common/str.h"
+#include "node/host/known_limits.h"
+
+/* A function that is being plugged is reported only after this time, in seconds. */
+#define PLUGGED_S 120
 
 #define WHO_USES                                                                                  \
 	"stop the pods that use the volume on this host first; do not repair or format it while " \
@@ -153,7 +157,86 @@ static void compare_volume(struct pair *p)
 	compare_state(p);
 }
 
+/* ---- functions that were not plugged again ---- */
+
+static bool is_staged(const struct json *tree, const char *id)
+{
+	json_foreach (v, json_member(tree, "volumes"))
+		if (str_eq(api_text(v, "id"), id))
+			return json_count(json_at(v, "node.staged"));
+	return false;
+}
+
+/* Returns true if an attachment to the node has this function. */
+static bool is_published(const struct api_scan *l, const char *node, const char *pci)
+{
+	json_foreach (v, json_member(l->r->tree, "volumes"))
+		json_foreach (a, json_at(v, "api.attachments"))
+			if (str_eq(api_text(a, "node"), node) && *api_text(a, "pci") &&
+			    is_same_function(api_text(a, "pci"), pci))
+				return true;
+	return false;
+}
+
+/*
+ * Returns true if the host may have the function of this attachment: at its address, or in another
+ * slot, as a hot-plugged function that belongs to no known volume.
+ */
+static bool may_have_function(const struct api_scan *l, const struct json *functions,
+                              const char *node, const char *pci)
+{
+	json_foreach (f, functions) {
+		const char *is = api_text(f, "pci");
+
+		if (is_same_function(pci, is) ||
+		    (api_is(f, "hotPlugged") && !*api_text(f, "volume") &&
+		     !is_published(l, node, is)))
+			return true;
+	}
+	return false;
+}
+
+static void compare_function(const struct pair *p, const struct json *functions)
+{
+	const struct json *a = p->attachment;
+	const char *pci = api_text(a, "pci");
+	char *object AUTO(free) = NULL;
+
+	if (!str_eq(api_text(a, "node"), p->node) || !api_is(a, "ready") || !api_is(a, "hotplug") ||
+	    !*pci || api_seconds(a, "age") < PLUGGED_S || api_seconds(a, "deleting") >= 0 ||
+	    may_have_function(p->l, functions, p->node, pci))
+		return;
+	object = object_of(p);
+	inspect_finding(p->l->r, object, NOT_PLUGGED_AGAIN_NEXT,
+	                "DPUVolumeAttachment %s is Ready, but this host does not have its "
+	                "hot-plugged function %s: " NOT_PLUGGED_AGAIN,
+	                api_text(a, "name"), pci);
+}
+
 /* `tree` has the host's side; the API server's side is in the report. */
+static void compare_functions(struct api_scan *l, const struct json *tree, const char *node,
+                              const char *when)
+{
+	const struct json *functions = json_at(tree, "node.functions");
+
+	if (!functions)
+		return;
+	json_foreach (v, json_member(l->r->tree, "volumes"))
+		json_foreach (a, json_at(v, "api.attachments")) {
+			const struct pair p = { .l = l,
+				                .id = api_text(v, "id"),
+				                .node = node,
+				                .when = when,
+				                .attachment = a };
+
+			if (!is_staged(tree, p.id))
+				compare_function(&p, functions);
+		}
+}
+
+/* ---- hosts ---- */
+
+/* As compare_functions(). */
 static void compare_all(struct api_scan *l, const struct json *tree, const char *node,
                         const char *when)
 {
@@ -168,6 +251,7 @@ static void compare_all(struct api_scan *l, const struct json *tree, const char 
 		p.api = when ? json_member(inspect_volume(l->r, id), "api") : json_member(v, "api");
 		compare_volume(&p);
 	}
+	compare_functions(l, tree, node, when);
 }
 
 void api_find_contradictions(struct api_scan *l)

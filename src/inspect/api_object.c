@@ -287,6 +287,8 @@ struct json *api_volume_facts(const struct api_eye *e, const struct json *object
 static void object_add_device(struct json *facts, const struct dpu_attachment *a)
 {
 	object_set_text(facts, "function", a->function_type);
+	if (a->hotplug)
+		json_set_bool(facts, "hotplug", true);
 	object_set_text(facts, "pci", a->pci_address);
 	object_set_text(facts, "vuid", a->func_vuid);
 	if (a->nvme_nsid > 0)

@@ -10,7 +10,7 @@
  *                      others, claim, warning, place: {dpuCluster, claim, volume, command}}; absent:
  *                      the DPUVolume does not exist
  *   attachments        [{name, uid, node, madeBy, ready, reason, since, conditions, age, deleting,
- *                      finalizers, function, pci, vuid, nsid, uuid, tag, warning}]
+ *                      finalizers, function, hotplug, pci, vuid, nsid, uuid, tag, warning}]
  *   earlierWarning     a warning about an earlier DPUVolume of the name, which reports exhaustion
  *   otherDriver        name of the driver whose PersistentVolume has it; absent: no other driver's
  *   persistentVolume   {name, phase, reclaimPolicy, claim}

@@ -15,6 +15,9 @@
  *                 absent; lastError {call, code, text, count, since, age} belongs to the driver
  *                 whose flags are used: its last failed call, unless a later call succeeded
  *
+ * node.functions  [{pci, kind, driver, disks, volume, hotPlugged, override, hangs}]: VFs and
+ *                 hot-plugged functions; absent if they could not be read
+ *
  * volumes[].node, as far as known:
  *   staged        [{path, kind: disk, block or share, filesystem, readOnly, gone}]
  *   published     [{path, pod, readOnly}]: pod is its UID, from the path

@@ -14,6 +14,7 @@
 #include "node/device/device_states.h"
 #include "node/device/pci_driver.h"
 #include "node/device/pci_slots.h"
+#include "node/host/known_limits.h"
 #include "node/host/max_volumes.h"
 #include "node/target/propagation.h"
 
@@ -91,7 +92,7 @@ static void host_probe_hung(const struct node_scan *l, const char *pci, struct j
 }
 
 static struct json *host_function(const struct node_scan *l, const struct device_kind *kind,
-                                  const char *pci)
+                                  const struct strs *slots, const char *pci)
 {
 	const struct device_world *w = &l->node->o.world;
 	struct strs disks AUTO(strs_clear) = STRS_INIT;
@@ -110,6 +111,8 @@ static struct json *host_function(const struct node_scan *l, const struct device
 	node_scan_text(f, "driver", driver ? driver : "none");
 	node_scan_text(f, "disks", list);
 	node_scan_text(f, "volume", volume);
+	if (pci_in_slot(slots, pci))
+		json_set_bool(f, "hotPlugged", true);
 	host_probe_hung(l, pci, f);
 	return f;
 }
@@ -123,6 +126,7 @@ static void host_scan_functions(const struct node_scan *l, struct json *node)
 
 	if (sysfs_list(dir, &names, &ignored) || pci_slots(w, &slots, &ignored))
 		return;
+	inspect_list(node, "functions"); /* an empty list is a fact, unlike no list */
 	for (size_t i = 0; i < names.n; i++) {
 		const struct device_kind *kind = device_kind_of(w, names.v[i]);
 		struct pci_match match;
@@ -137,7 +141,7 @@ static void host_scan_functions(const struct node_scan *l, struct json *node)
 			host_probe_hung(l, names.v[i], NULL);
 		else
 			json_append(inspect_list(node, "functions"),
-			            host_function(l, kind, names.v[i]));
+			            host_function(l, kind, &slots, names.v[i]));
 	}
 }
 
@@ -194,6 +198,13 @@ static void host_scan_limit(const struct node_scan *l, struct json *node)
 		                "hot-plug ports of it",
 		                "the DPU offers this host neither VFs nor hot-plug slots: %s",
 		                max.where);
+}
+
+static void host_add_limit(void *arg, const char *what, const char *next)
+{
+	const struct node_scan *l = arg;
+
+	inspect_finding(l->report, "this node", next, "%s", what);
 }
 
 /* ---- the rest of the host ---- */
@@ -272,6 +283,8 @@ void node_scan_host(const struct node_scan *l)
 	host_count_functions(l, node);
 	host_scan_functions(l, node);
 	host_scan_shares(l);
+	known_limits_each(&l->node->o.world, l->node->o.create_vfs, host_add_limit,
+	                  (void *)(uintptr_t)l);
 	host_scan_modules(l, node);
 	atomic_store(l->step, "kubelet's directories");
 	host_scan_propagation(l, node);

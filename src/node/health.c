@@ -386,7 +386,7 @@ static void check_functions(const struct host_probe *l, struct health *h)
 	if (l->ports)
 		fault(h, HEALTH_DEGRADED, "PortsWithoutBus",
 		      "the host has no bus number for %zu hot-plug ports of the DPU, so they "
-		      "cannot receive volumes: add pci=realloc to the kernel's arguments (%.150s)",
+		      "cannot receive volumes: " DEVICE_ASSIGN_BUSES " (%.150s)",
 		      l->ports, l->list);
 }
 

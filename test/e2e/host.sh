@@ -273,6 +273,15 @@ checks() {
 		$said == *'bad   the DPU has no VFs'* && $said == *'bad   the DPU has no hot-plug slots'* ]] || fail "host check of a bare host: $said"
 	host check
 	[[ $said == *'ok    the DPU has 4 VFs'* && $said == *'ok    1 static PFs of the DPU'* && $said != *bad* ]] || fail "host check: $said"
+	# A power cycle: the attachment stays Ready, and no function is plugged again.
+	volume cycled Block pf true
+	host check -f "$WORLD/cycled.json"
+	[[ $said == *'of attachment '"$NODE"'-cycled is present'* ]] || fail "host check of an attachment: $said"
+	world_switch POST /sim/unplug '{"volume":"cycled"}' >"$WORLD/switched"
+	refused 1 "attachment $NODE-cycled is Ready, but this host has no PCI function" check -f "$WORLD/cycled.json"
+	[[ $said == *'DPF does not plug functions again after a power cycle of the host (its known issue 4734537): after a power cycle drain'* ]] || fail "host check after a power cycle: $said"
+	refused 1 'Ready is not True' check -f <(jq '(.status.conditions[] | select(.type == "Ready")).status = "False"' "$WORLD/cycled.json")
+	gone cycled
 }
 
 # Killed at any point, the same command repeated completes normally; the earlier data are intact.

@@ -462,21 +462,32 @@ int device_count_static_pfs(const struct device_world *w, unsigned *ret_n, struc
 	return 0;
 }
 
-int device_most_vfs(const struct device_world *w, unsigned *ret_n, struct err *err)
+/*
+ * With more VFs, the 256 numbers of one bus may not suffice, because the PF and its neighbours use
+ * some.
+ */
+#define VFS_OF_ONE_BUS 127
+
+int device_vfs_without_bus(const struct device_world *w, struct device_vfs *ret, struct err *err)
 {
 	struct strs pfs AUTO(strs_clear) = STRS_INIT;
 
-	*ret_n = 0;
+	*ret = (struct device_vfs) { .possible = 0 };
 	if (static_pfs(w, &pfs, err))
 		return -1;
 	for (size_t i = 0; i < pfs.n; i++) {
 		char *dir AUTO(free) = pci_dir(w, pfs.v[i]);
 		uint64_t vfs = 0;
+		unsigned present;
 
-		if (sysfs_attr_u64(dir, "sriov_totalvfs", &vfs, err) < 0)
+		if (sysfs_attr_u64(dir, "sriov_totalvfs", &vfs, err) < 0 ||
+		    device_count_vfs(w, pfs.v[i], &present, err))
 			return -1;
-		if (vfs > *ret_n && vfs <= UINT16_MAX)
-			*ret_n = (unsigned)vfs;
+		if (vfs <= VFS_OF_ONE_BUS || vfs > UINT16_MAX || present > VFS_OF_ONE_BUS)
+			continue;
+		*ret = (struct device_vfs) { .present = present, .possible = (unsigned)vfs };
+		snprintf(ret->pf, sizeof(ret->pf), "%s", pfs.v[i]);
+		return 0;
 	}
 	return 0;
 }

@@ -39,6 +39,8 @@ struct device_world {
 	int64_t hang_ms;
 };
 
+/* The next step if the firmware has left too few bus numbers; the text of every such message. */
+#define DEVICE_ASSIGN_BUSES "add pci=assign-busses to the kernel's arguments"
 #define DEVICE_HANGS_MS 5000 /* in ms; longer than most driver probes take */
 static inline int64_t device_hang_ms(const struct device_world *w)
 {
@@ -254,8 +256,16 @@ int device_count_functions(const struct device_world *w, unsigned *ret_n, struct
 /* Counts the PFs for NVMe volumes outside of the DPU's hot-plug slots. */
 int device_count_static_pfs(const struct device_world *w, unsigned *ret_n, struct err *err)
 	MUST_CHECK;
-/* Returns the maximum number of VFs of one of these PFs. */
-int device_most_vfs(const struct device_world *w, unsigned *ret_n, struct err *err) MUST_CHECK;
+struct device_vfs {
+	char pf[16]; /* "0000:26:00.0" */
+	unsigned present, possible;
+};
+/*
+ * Finds one of these PFs whose VFs need more than the numbers of one bus, while no more VFs are
+ * present than one bus may have. ret->possible 0: there is none.
+ */
+int device_vfs_without_bus(const struct device_world *w, struct device_vfs *ret, struct err *err)
+	MUST_CHECK;
 /*
  * Counts the hot-plug slots of the DPU's PCIe switch that are empty, or whose function is for
  * volumes and not bound to another driver. Zero is not an error. Appends to `where` (may be NULL)

@@ -162,8 +162,8 @@ void device_function_missing(const struct device_world *w, struct str *why)
 	list = strs_join(&ports, ", ");
 	if (ports.n)
 		str_addf(why,
-		         "; the host has no bus number for the DPU's ports %.200s (add pci=realloc "
-		         "to the kernel's arguments)",
+		         "; the host has no bus number for the DPU's ports "
+		         "%.200s (" DEVICE_ASSIGN_BUSES ")",
 		         list);
 	else if (slots.n == 0)
 		str_addf(why,

@@ -202,9 +202,7 @@ static void add_ports_without_bus(const struct device_world *w, struct str *wher
 	if (device_ports_without_bus(w, &ports, &ignored) || !ports.n)
 		return;
 	list = strs_join(&ports, ", ");
-	str_addf(where,
-	         ", no bus number for its ports %.200s (add pci=realloc to the kernel's arguments)",
-	         list);
+	str_addf(where, ", no bus number for its ports %.200s (" DEVICE_ASSIGN_BUSES ")", list);
 }
 
 int device_count_slots(const struct device_world *w, unsigned *ret_n, struct str *where,

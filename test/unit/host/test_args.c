@@ -134,7 +134,7 @@ START_TEST(help_says_which_commands_an_option_is_for)
 
 	host_args_print_help(out);
 	fclose(out);
-	ck_assert(strstr(text, "  -f, --file=FILE (attach, detach)\n") != NULL);
+	ck_assert(strstr(text, "  -f, --file=FILE (attach, detach, check)\n") != NULL);
 	ck_assert(strstr(text, "  -o, --output=json (list)\n") != NULL);
 	ck_assert(strstr(text, "  --sysfs-root=DIR\n") != NULL);
 	free(text);

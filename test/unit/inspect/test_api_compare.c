@@ -19,6 +19,9 @@
 	"{" STAGED ",\"device\":{\"pci\":\"" pci "\",\"nsid\":" nsid ",\"uuid\":\"" uuid \
 	"\",\"size\":" size "}}"
 
+#define HOT "\"hotplug\":true,\"age\":200," PF
+#define SLOT(pci) "[{\"pci\":\"" pci "\",\"hotPlugged\":true}]"
+
 /* says: part of the only finding; NULL: no finding. */
 static const struct {
 	const char *what, *node, *api, *says;
@@ -54,6 +57,32 @@ static const struct {
 	{ "nothing is staged", "{\"staged\":[]}", "{}", NULL },
 };
 
+/* The attachment of a volume that is not staged, and the host's functions; NULL: not read. */
+static const struct {
+	const char *what, *api, *says, *functions;
+} function_rows[] = {
+	{ "a function that was not plugged again after a power cycle", API(HERE HOT),
+	  "this host does not have its hot-plugged function 0000:3b:00.4: DPF does not plug "
+	  "functions again after a power cycle of the host (its known issue 4734537)",
+	  "[]" },
+	{ "only functions of other volumes", API(HERE HOT),
+	  "does not have its hot-plugged function",
+	  "[{\"pci\":\"0000:3b:00.9\"},"
+	  "{\"pci\":\"0000:3c:00.0\",\"hotPlugged\":true,\"volume\":\"v2\"}]" },
+	{ "only the function of another attachment",
+	  API(HERE HOT "},{\"name\":\"b\",\"node\":\"n1\",\"pci\":\"3c:00.0\""),
+	  "does not have its hot-plugged function", SLOT("0000:3c:00.0") },
+	{ "the function is there", API(HERE HOT), NULL, SLOT("0000:3b:00.4") },
+	{ "it may be in another slot", API(HERE HOT), NULL, SLOT("0000:3c:00.0") },
+	{ "the host was not read", API(HERE HOT), NULL, NULL },
+	{ "it is being plugged", API(HERE "\"hotplug\":true,\"age\":100," PF), NULL, "[]" },
+	{ "it is not ready",
+	  API("\"node\":\"n1\",\"ready\":false,\"hotplug\":true,\"age\":200," PF), NULL, "[]" },
+	{ "it is of another node", API("\"node\":\"n2\",\"ready\":true," HOT), NULL, "[]" },
+	{ "it is being removed", API(HERE "\"deleting\":5," HOT), NULL, "[]" },
+	{ "a VF", API(HERE "\"age\":200," VF), NULL, "[]" },
+};
+
 static struct json *parse(const char *text)
 {
 	struct json *j = NULL;
@@ -79,6 +108,26 @@ START_TEST(what_is_staged_is_compared_with_what_is_attached)
 	says = json_str(r.tree, "findings.0.what");
 	if (rows[_i].says)
 		ck_assert_msg(strstr(says, rows[_i].says) != NULL, "%s: %s", rows[_i].what, says);
+}
+END_TEST
+
+START_TEST(a_function_that_the_host_does_not_have_was_not_plugged_again)
+{
+	struct inspect_report r AUTO(inspect_report_clear) = { .tree = NULL };
+	struct inspect_options o = { .flags = { .node_id = "n1" } };
+	struct api_scan l = { .r = &r, .o = &o };
+	const char *says = function_rows[_i].says;
+
+	inspect_report_init(&r);
+	json_set(inspect_volume(&r, "v1"), "api", parse(function_rows[_i].api));
+	if (function_rows[_i].functions)
+		json_set(json_sub(r.tree, "node"), "functions", parse(function_rows[_i].functions));
+	api_find_contradictions(&l);
+	ck_assert_msg(r.n_findings == (says ? 1 : 0), "%s: %u findings", function_rows[_i].what,
+	              r.n_findings);
+	if (says)
+		ck_assert_msg(strstr(json_str(r.tree, "findings.0.what"), says) != NULL, "%s: %s",
+		              function_rows[_i].what, json_str(r.tree, "findings.0.what"));
 }
 END_TEST
 
@@ -118,9 +167,11 @@ START_TEST(the_page_has_the_contradictions)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (rows[i].says)
 			str_addf(&table, "| %s | %s |\n", rows[i].what, rows[i].says);
+	str_addf(&table, "| %s | %s |\n", function_rows[0].what, function_rows[0].says);
 	doc_table_check("test/reports/inspect.md", "contradictions", table.ptr);
 }
 END_TEST
 
 SUITE("api_compare", LOOP(what_is_staged_is_compared_with_what_is_attached, ARRAY_LEN(rows)),
+      LOOP(a_function_that_the_host_does_not_have_was_not_plugged_again, ARRAY_LEN(function_rows)),
       a_file_of_another_host_is_compared_too, the_page_has_the_contradictions);

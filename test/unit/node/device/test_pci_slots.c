@@ -177,7 +177,7 @@ START_TEST(ports_without_a_bus_are_named)
 	ck_assert_str_eq(ports.v[0], "0000:21:01.0");
 	ck_assert_int_eq(device_count_slots(&world, &n, &where, &err), 0);
 	ck_assert_msg(strstr(where.ptr, ", no bus number for its ports 0000:21:01.0 "
-	                                "(add pci=realloc to the kernel's arguments)"),
+	                                "(add pci=assign-busses to the kernel's arguments)"),
 	              "%s", where.ptr);
 	tree_clear(&tree);
 }
