@@ -233,6 +233,35 @@ reboot() {
 	nothing_is_left 'reboot'
 }
 
+# NVMe on a static PF, which no StorageClass selects: attached, found by host check, taken back, and attached again.
+static_pf() {
+	local line
+	volume static Block pf false
+	until_mounted static
+	echo "on a static PF" >"$WORLD/srv/static/file"
+	host list -o json
+	jq -e --arg pci "$(jq -r .status.dpu.pciAddress "$WORLD/static.json")" '.[0].pciAddress == $pci and .[0].faults == []' <<<"$said" >"$WORLD/jq" ||
+		fail "a static PF is listed as $said"
+	host check -f "$WORLD/static.json"
+	[[ $said == *'1 static PFs of the DPU'* && $said == *"of attachment $NODE-static is present"* ]] || fail "host check of a static PF: $said"
+	ask_for_end static
+	until_unmounted static
+	volume_again static
+	until_mounted static 'a second time'
+	grep -q 'on a static PF' "$WORLD/srv/static/file" || fail 'the file is lost'
+	gone static
+	until_unmounted static
+	# Only the UUID proves what a static PF has.
+	line=$(log_lines)
+	fault '{"dpf":"missing","name":"^unproven$","value":"dpu.nvmeAttrs.namespaceUUID"}'
+	volume unproven Block pf false
+	until_said "$line" 'has no namespaceUUID'
+	is_unmounted "$WORLD/srv/unproven" || fail 'a static PF is attached without a proof'
+	heal
+	gone unproven
+	nothing_is_left 'a static PF'
+}
+
 # Killed at any moment of attach and detach.
 kills() {
 	local after
@@ -316,6 +345,7 @@ watch_start
 life
 by_hand
 surprise
+static_pf
 unwatched
 reboot
 kills
