@@ -25,7 +25,7 @@ static const struct option_row options[] = {
 	OPTION("file", 'f', CHANGES | HOST_CHECK, STRING, file, "", "FILE",
 	       "the DPUVolumeAttachment, YAML or JSON as kubectl get -o prints it; - is standard input"),
 	OPTION("device", 0, HOST_ATTACH, SWITCH, device, NULL, "",
-	       "make the volume available as a disk, /dev/snap-csi/VOLUME; without --mount the default"),
+	       "make the volume available as a disk, /dev/snap-csi/VOLUME (a key/value namespace: as its character device); without --mount the default"),
 	OPTION("mount", 0, HOST_ATTACH, STRING, mount, "", "DIR",
 	       "mount it at this directory, which is created if missing"),
 	OPTION("fstype", 0, HOST_ATTACH, STRING, fs_type, "", "TYPE",

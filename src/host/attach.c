@@ -18,9 +18,8 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "host/state_file.h"
+#include "host/character.h"
 #include "host/manual_detach.h"
-#include "host/host_node.h"
 #include "host/lock.h"
 #include "host/request.h"
 #include "node/target/located.h"
@@ -157,13 +156,15 @@ static struct host_state attach_state(const struct attaching *g, const struct de
 		.published = is->pci_address,
 		.pci = dev ? dev->pci : "",
 		.device = dev ? dev->path : "",
-		.uuid = dev && *dev->uuid ? dev->uuid : is->nvme_uuid,
+		/* for a key/value namespace as published, which makes it recognisable */
+		.uuid = dev && *dev->uuid && !dev->character ? dev->uuid : is->nvme_uuid,
 		.tag = is->virtiofs_tag,
 		.nsid = is->nvme_nsid,
 		.mount = g->q.mount,
 		.fs_type = g->a->fs_type,
 		.options = g->a->options,
 		.read_only = g->a->read_only,
+		.key_value = dev && dev->character,
 		.since = g->since,
 	};
 }
@@ -248,10 +249,32 @@ static int attached_device(struct attaching *g, struct device *ret, struct err *
 	return 0;
 }
 
+/* Makes a key/value namespace available. Returns HOST_NOT_CHARACTER if the volume is staged. */
+static int attach_character(struct attaching *g, struct err *err)
+{
+	const char *volume = g->q.stage.volume_id;
+	struct device dev;
+	int rc = *g->q.mount ? HOST_NOT_CHARACTER
+	                     : host_character_find(&g->h.node, volume, &g->q.stage.want, g->d, &dev,
+	                                           err);
+
+	if (rc)
+		return rc;
+	if (g->a->read_only)
+		return err_set(err, ERR_INVALID,
+		               "--read-only: volume %s is a key/value namespace, whose character "
+		               "device %s cannot be made read-only",
+		               volume, dev.path);
+	return attach_write_state(g, &dev, err) || attach_make_link(g, &dev, err) ? -1 : 0;
+}
+
 static int attach_stage(struct attaching *g, struct err *err)
 {
 	struct device dev = { .kind = NULL };
+	int rc = attach_character(g, err);
 
+	if (rc != HOST_NOT_CHARACTER)
+		return rc;
 	if (node_stage(&g->h.node, &g->q.stage, g->d, err))
 		return -1;
 	g->staged = true;

@@ -113,6 +113,7 @@ static struct device_want host_check_want(const struct attachment_file *f)
 		            : str_eq(f->is.function_type, "vf") ? DEVICE_FUNCTION_VF
 		                                                : DEVICE_FUNCTION_STATIC_PF,
 		.emulation = f->kind,
+		.character = true,
 	};
 }
 

@@ -11,9 +11,8 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
-#include "host/state_file.h"
+#include "host/character.h"
 #include "host/manual_detach.h"
-#include "host/host_node.h"
 #include "host/lock.h"
 #include "node/context.h"
 #include "node/target/mountpoint.h"
@@ -80,7 +79,8 @@ static int detach_unstage(const struct host_args *a, const struct host_state *is
 	if (!rc && !*is->mount)
 		rc = host_link_check(link, err);
 	if (!rc)
-		rc = node_unstage(&h.node, is->volume, path, d, err);
+		rc = is->key_value ? host_character_release(&h.node, is, d, err)
+		                   : node_unstage(&h.node, is->volume, path, d, err);
 	if (!rc && !*is->mount)
 		rc = file_remove(link, err);
 	if (!rc)

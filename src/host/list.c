@@ -13,9 +13,7 @@
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/mem.h"
-#include "host/state_file.h"
-#include "host/host_node.h"
-#include "node/health.h"
+#include "host/character.h"
 
 static char *list_path(const struct host_args *a, const struct host_state *is)
 {
@@ -25,10 +23,9 @@ static char *list_path(const struct host_args *a, const struct host_state *is)
 static void list_probe_health(struct host_node *h, const struct host_args *a,
                               const struct host_state *is, struct health *ret)
 {
-	char *path AUTO(free) = host_staging_path(a, is->mount);
 	struct err err = ERR_INIT;
 
-	if (node_volume_health(&h->node, is->volume, NULL, path, ret, &err) == 0)
+	if (host_volume_health(&h->node, a, is, ret, &err) == 0)
 		return;
 	*ret = (struct health) { .n = 1,
 		                 .v = { { .status = HEALTH_DEGRADED, .reason = "Unknown" } } };
@@ -69,6 +66,8 @@ static void list_add_object(const struct host_args *a, const struct host_state *
 	json_set_str(object, *is->mount ? "mount" : "link", where);
 	json_set_str(object, "since", since);
 	json_set_bool(object, "readOnly", is->read_only);
+	if (is->key_value)
+		json_set_bool(object, "keyValue", true);
 	for (size_t i = 0; i < h->n; i++) {
 		struct json *fault = json_object();
 

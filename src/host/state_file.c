@@ -116,7 +116,8 @@ static int host_state_decode(struct json *tree, struct host_state *ret, struct e
 	}
 	if (json_get_i64(tree, "nsid", &a.nsid, err) < 0 ||
 	    json_get_i64(tree, "since", &a.since, err) < 0 ||
-	    json_get_bool(tree, "readOnly", &a.read_only, err) < 0)
+	    json_get_bool(tree, "readOnly", &a.read_only, err) < 0 ||
+	    json_get_bool(tree, "keyValue", &a.key_value, err) < 0)
 		return -1;
 	if (str_eq(json_str(tree, "kind"), emulation_name(EMULATION_VIRTIOFS)))
 		a.kind = EMULATION_VIRTIOFS;
@@ -167,6 +168,7 @@ int host_state_write(const char *state_dir, const char *boot, const struct host_
 	json_set_int(tree, "nsid", a->nsid);
 	json_set_int(tree, "since", a->since);
 	json_set_bool(tree, "readOnly", a->read_only);
+	json_set_bool(tree, "keyValue", a->key_value);
 	text = json_print_pretty(tree);
 	if (dir_make(dir, 0755, err) || file_replace(path, text, strlen(text), 0600, err))
 		return err_wrap(err, "record that volume %s is attached", a->volume);

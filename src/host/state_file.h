@@ -31,7 +31,8 @@ struct host_state {
 	const char *mount; /* "": attached as a device */
 	const char *fs_type, *options;
 	bool read_only;
-	int64_t since; /* seconds since 1970 */
+	bool key_value; /* `device` is a character device, which is not staged */
+	int64_t since;  /* seconds since 1970 */
 };
 
 void host_state_clear(struct host_state *a);

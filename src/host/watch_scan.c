@@ -13,9 +13,8 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "common/mem.h"
-#include "host/state_file.h"
+#include "host/character.h"
 #include "host/manual_detach.h"
-#include "node/health.h"
 
 /* Returns true for faults that a new attach repairs. */
 static bool is_lost(const char *reason)
@@ -36,7 +35,6 @@ static bool scan_is_lost(struct watch *w, const char *volume, const char *uid,
 	struct host_state is AUTO(host_state_clear) = { .tree = NULL };
 	struct health health = { .n = 0 };
 	struct err err = ERR_INIT, ignored = ERR_INIT;
-	char *path AUTO(free) = NULL;
 	int rc = host_state_read(w->a->state_dir, w->scan_node.boot, volume, &is, &err);
 
 	*why = '\0';
@@ -46,8 +44,7 @@ static bool scan_is_lost(struct watch *w, const char *volume, const char *uid,
 			snprintf(why, TRACKED_WHY_MAX, "it is no longer attached");
 		return rc >= 0;
 	}
-	path = host_staging_path(w->a, is.mount);
-	if (node_volume_health(&w->scan_node.node, volume, NULL, path, &health, &err) || !health.n)
+	if (host_volume_health(&w->scan_node.node, w->a, &is, &health, &err) || !health.n)
 		return false;
 	snprintf(why, TRACKED_WHY_MAX, "%s: %.280s", health.v[0].reason, health.v[0].message);
 	return is_lost(health.v[0].reason);

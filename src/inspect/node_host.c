@@ -95,7 +95,7 @@ static struct json *host_function(const struct node_scan *l, const struct device
                                   const struct strs *slots, const char *pci)
 {
 	const struct device_world *w = &l->node->o.world;
-	struct strs disks AUTO(strs_clear) = STRS_INIT;
+	struct strs disks AUTO(strs_clear) = STRS_INIT, shown AUTO(strs_clear) = STRS_INIT;
 	struct json *f = json_object();
 	struct err ignored = ERR_INIT;
 	char *driver AUTO(free) = NULL, *list AUTO(free) = NULL;
@@ -105,7 +105,13 @@ static struct json *host_function(const struct node_scan *l, const struct device
 		driver = NULL;
 	if (kind->list && driver)
 		IGNORE_RESULT(kind->list(w, pci, &disks, &ignored));
-	list = strs_join(&disks, " ");
+	for (size_t i = 0; i < disks.n; i++) {
+		char name[64];
+
+		device_show_key_value(w, disks.v[i], name);
+		strs_add(&shown, name);
+	}
+	list = strs_join(&shown, " ");
 	node_scan_text(f, "pci", pci);
 	json_set_str(f, "kind", kind->name);
 	node_scan_text(f, "driver", driver ? driver : "none");

@@ -238,6 +238,56 @@ static_pf() {
 	nothing_is_left 'a static PF'
 }
 
+# A key/value namespace has no disk: its character device is made available, identified as a disk is, and never mounted.
+key_value() {
+	local link=$DEV/snap-csi/pairs node function hotplug parameters='{"memos_subsystem_nqn": "nqn.2024-01.example:pairs"}'
+	while read -r function hotplug; do
+		volume pairs Block "$function" "$hotplug" "$parameters"
+		[[ $(jq -r .status.dpu.nvmeAttrs.namespaceUUID "$WORLD/pairs.json") =~ ^[0-9a-f]{32}$ ]] || fail 'DPF publishes no NGUID'
+		refused 1 'is a key/value namespace' attach -f "$WORLD/pairs.json" --mount "$WORLD/srv/pairs" --format blank
+		refused 1 "not this volume's disk" attach --timeout 2 --device -f <(jq '.status.dpu.nvmeAttrs.namespaceUUID |= sub("^....";"0000")' "$WORLD/pairs.json")
+		refused 1 'has no namespace 7' attach --timeout 2 --device -f <(jq '.status.dpu.nvmeAttrs.namespaceID = 7' "$WORLD/pairs.json")
+		refused 1 'cannot be made read-only' attach --device --read-only -f "$WORLD/pairs.json"
+		for _ in 1 2; do
+			host attach -f "$WORLD/pairs.json" --device
+			node=$(readlink "$link")
+			[[ $said == "$link" && -c $link && $node == "$DEV"/ng*n1 ]] || fail "no character device at $link: $said"
+		done
+		refused 1 'detach it first' attach -f "$WORLD/pairs.json" --mount "$WORLD/srv/pairs"
+		refused 1 'is already attached as volume pairs' attach --device -f <(sed 's/"dpuVolumeName": "pairs"/"dpuVolumeName": "other"/' "$WORLD/pairs.json")
+		host check -f "$WORLD/pairs.json"
+		host list
+		[[ $said == *"$node"*ok* ]] || fail "host list: $said"
+		host list -o json
+		jq -e --arg node "$node" '.[0] | .keyValue and .device == $node and .faults == []' <<<"$said" >"$WORLD/jq" || fail "a key/value namespace is listed as $said"
+		if [ "$hotplug" = true ]; then
+			"$driver" inspect --mode=node --node-id="$NODE" --sysfs-root="$WORLD/sim/$NODE/sys" --dev-root="$DEV" --plugin-dir="$WORLD/state" -o json >"$WORLD/inspect.json"
+			jq -e --arg node "${node##*/}" '.node.functions[] | select(.disks == $node)' "$WORLD/inspect.json" >"$WORLD/jq" || fail "inspect does not show $node: $(jq -c .node.functions "$WORLD/inspect.json")"
+		fi
+		exec 7<>"$link"
+		refused 1 "pid $$" detach pairs
+		exec 7>&-
+		host detach pairs
+		[ ! -L "$link" ] || fail 'the link is left'
+		host detach pairs
+		[[ $said == *'not attached'* ]] || fail "detached twice: $said"
+		gone pairs
+	done <<-'END'
+		pf false
+		pf true
+	END
+	# Unplugged: the link leads nowhere, and detach removes it.
+	volume pairs Block pf true "$parameters"
+	host attach -f "$WORLD/pairs.json" --device
+	world_switch POST /sim/unplug '{"volume":"pairs"}' >"$WORLD/switched"
+	host list -o json
+	jq -e '.[0].faults[0].reason == "DeviceGone"' <<<"$said" >"$WORLD/jq" || fail "an unplugged namespace is listed as $said"
+	host detach pairs
+	[ ! -L "$link" ] || fail 'the link is left'
+	gone pairs
+	nothing_is_left 'a key/value namespace'
+}
+
 # Files that name forbidden objects or paths: each is refused by the node's own rule, and nothing is touched.
 hostile() {
 	local change words
@@ -325,6 +375,7 @@ not_ready
 hostile
 scenarios
 static_pf
+key_value
 checks
 kills
 grep -hE -A30 'ERROR: (Address|Leak)Sanitizer|runtime error:' "$WORLD"/*.log "$WORLD/stderr" && fail 'a sanitizer has found something'

@@ -262,6 +262,34 @@ static_pf() {
 	nothing_is_left 'a static PF'
 }
 
+# A key/value namespace as its character device; it vanishes, and comes back in another slot.
+key_value() {
+	local line
+	volume raw Block pf true '{"memos_subsystem_nqn": "nqn.2024-01.example:pairs"}'
+	world_until 60 test -c "$DEV/snap-csi/raw" || { tail -n 20 "$WORLD/watch.log"; fail 'a key/value namespace is no character device'; }
+	line=$(log_lines)
+	world_switch POST /sim/unplug '{"volume":"raw"}' >"$WORLD/switched"
+	until_said "$line" DeviceGone
+	world_switch POST /sim/plug '{"volume":"raw","slot":2}' >"$WORLD/switched"
+	world_until 60 is_sound || fail "a key/value namespace that has come back is listed as $said"
+	exec 7<>"$DEV/snap-csi/raw"
+	line=$(log_lines)
+	fault '{"dpf":"attachment-finalizer-stuck"}'
+	ask_for_end raw
+	until_said "$line" "pid $$"
+	exec 7>&-
+	world_until 60 test ! -L "$DEV/snap-csi/raw" || fail 'the link is left although nobody has it open'
+	heal
+	world_until 60 is_gone "dpuvolumeattachments/$NODE-raw" || fail 'its attachment stays'
+	kubectl delete -f <(sed '/^---$/,$d' "$WORLD/raw.yaml") || fail 'raw cannot be deleted'
+	nothing_is_left 'a key/value namespace'
+}
+
+is_sound() {
+	host list -o json
+	jq -e '.[0].faults == []' <<<"$said" >"$WORLD/jq"
+}
+
 # Killed at any moment of attach and detach.
 kills() {
 	local after
@@ -346,6 +374,7 @@ life
 by_hand
 surprise
 static_pf
+key_value
 unwatched
 reboot
 kills

@@ -155,6 +155,20 @@ readers() {
 	nothing_left
 }
 
+# A key/value namespace is no raw block volume: the stage is refused at once, and nothing is left.
+key_value() {
+	local parameters='{"policy":"example-policy","functionType":"pf","hotplugFunction":"true","memos_subsystem_nqn":"nqn.2024-01.example:pairs"}'
+	type=block fs='' id=e2e-key-value context='{}'
+	until_ok CreateVolume "$(create_request "$id")" || return 1
+	take_context
+	until_ok ControllerPublishVolume "$(attach_request)" || return 1
+	take_publish
+	csi_ask NodeStageVolume "$(stage_request)"
+	[[ $code == FAILED_PRECONDITION && $answer == *'is a key/value namespace'*'only the character device ng'* ]] || { echo "stage: $answer"; return 1; }
+	until_ok NodeUnstageVolume "$(unstage_request)" && until_ok ControllerUnpublishVolume "$(detach_request)" &&
+		until_ok DeleteVolume "$(delete_request)" && nothing_left
+}
+
 lives() {
 	local i
 	type=mount fs=$3
@@ -244,6 +258,7 @@ done
 run_case 'an xfs volume whose driver is killed 0.08 s into each step' life_with_kills 0.08 mount xfs
 run_case 'a raw block volume whose driver is killed 0.01 s into each step' life_with_kills 0.01 block ''
 run_case 'a volume made by hand is filled by one pod and then only read' readers
+run_case 'a key/value namespace is no raw block volume' key_value
 run_case 'a hot-plugged ext4 volume whose driver is killed 0.01 s into each step' hot_life_with_kills 0.01 mount ext4
 run_case 'a hot-plugged raw block volume whose driver is killed 0.05 s into each step' hot_life_with_kills 0.05 block ''
 run_case 'address, namespace and function come late' hot_late \

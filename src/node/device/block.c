@@ -61,8 +61,7 @@ int block_uuid(const char *dir, char ret[40], struct err *err)
 
 /* ---- one device ---- */
 
-/* Reads the device number. Returns 0, SYSFS_ABSENT or -1. */
-static int block_read_devno(const char *dir, dev_t *ret, struct err *err)
+int block_read_devno(const char *dir, dev_t *ret, struct err *err)
 {
 	char *text AUTO(free) = NULL;
 	unsigned major_no, minor_no;

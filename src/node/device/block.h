@@ -15,6 +15,11 @@ enum { BLOCK_ABSENT = SYSFS_ABSENT };
 int block_read(const struct device_world *w, const char *name, struct device *ret, struct err *err)
 	MUST_CHECK;
 /*
+ * Reads the number in the `dev` attribute of a block or character device's directory. Returns 0,
+ * SYSFS_ABSENT or -1.
+ */
+int block_read_devno(const char *dir, dev_t *ret, struct err *err) MUST_CHECK;
+/*
  * Returns the UUID of a namespace; dir is the directory of its block device or hidden path. Returns
  * "" if the namespace lacks a UUID; the kernel's uuid attribute then shows the NGUID.
  */

@@ -146,6 +146,22 @@ int device_find(const struct device_world *w, const struct device_want *want, st
 	return rc < 0 ? name_volume(want, err) : rc;
 }
 
+int device_find_again(const struct device_world *w, const char *pci, const struct device_want *want,
+                      struct device *ret, struct str *why, struct err *err)
+{
+	const struct device_kind *kind = device_kind_wanted(w, want, err);
+	struct device found;
+	int rc = kind ? kind->find(w, pci, want, &found, why, err) : -1;
+
+	if (!rc)
+		rc = device_check_facts(&found, want, err);
+	if (rc)
+		return rc < 0 ? name_volume(want, err) : rc;
+	*ret = found;
+	ret->kind = kind;
+	return 0;
+}
+
 /* ---- check ---- */
 
 /* Counts a device that is not the volume's. */
@@ -173,11 +189,14 @@ static int device_check_facts(const struct device *dev, const struct device_want
 		        dev->name, dev->pci, dev->nsid, dev->uuid, want->uuid);
 		return refuse_wrong_device("wrong uuid", err);
 	}
-	if (want->function == DEVICE_FUNCTION_STATIC_PF && !uuid_known(dev->uuid)) {
+	if ((want->function == DEVICE_FUNCTION_STATIC_PF || dev->character) &&
+	    !uuid_known(dev->uuid)) {
 		err_set(err, ERR_PRECONDITION,
-		        "device %s (static PF %s, namespace %u) has no UUID (expected %s), and "
-		        "nothing else identifies it as this volume's disk",
-		        dev->name, dev->pci, dev->nsid, want->uuid);
+		        "device %s (%s %s, namespace %u) has no %s (expected %s), and nothing else "
+		        "identifies it as this volume's %s",
+		        dev->name, dev->character ? "PCI function" : "static PF", dev->pci,
+		        dev->nsid, dev->character ? "NGUID" : "UUID", want->uuid,
+		        dev->character ? "device" : "disk");
 		return refuse_wrong_device("wrong uuid", err);
 	}
 	if (dev->size < want->capacity) {

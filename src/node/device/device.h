@@ -70,6 +70,11 @@ struct device_want {
 	enum device_function function; /* requested by the StorageClass; virtio-fs: a PF */
 	enum emulation emulation;      /* selects the kind of device; 0 is NVMe */
 	/*
+	 * NVMe: the device of a key/value namespace is its character device. False: such a
+	 * namespace is refused, because the caller needs a disk.
+	 */
+	bool character;
+	/*
 	 * The caller has already seen the device, and has therefore skipped the steps that must
 	 * precede the binding of its driver. So if the device is absent, device_wait() fails and
 	 * does not try to restore it.
@@ -97,14 +102,14 @@ enum { DEVICE_TAG_MAX = 36 };
 struct device {
 	const struct device_kind *kind; /* NULL: no function of a known kind leads to it */
 	/* "nvme0n1" (a multipath head, never a hidden path) or "virtio3" */
-	char name[64];
+	char name[64];    /* key/value namespace: "ng0n1" */
 	char path[512];   /* <dev root>/<name>; "" for a kind whose devices have no node */
 	char pci[16];     /* "0000:26:0c.1" */
 	dev_t devno;      /* 0 for a kind whose devices have no node */
 	uint64_t size;    /* bytes */
 	uint64_t diskseq; /* unique among disks until the next boot; 0: unknown */
 	uint32_t nsid;
-	char uuid[40];                /* "" if the kernel shows no UUID */
+	char uuid[40]; /* "" if the kernel shows no UUID; key/value namespace: or NGUID */
 	char tag[DEVICE_TAG_MAX + 4]; /* virtio-fs: the wanted tag; else "" */
 	/*
 	 * The kernel or the function itself has shown that this device has the tag. Then a mount of
@@ -119,6 +124,7 @@ struct device {
 	 */
 	bool alone;
 	bool read_only;                /* the kernel's ro attribute */
+	bool character;                /* a character device, of size 0: a key/value namespace */
 	struct device_binding binding; /* set by device_wait() only */
 };
 
@@ -149,6 +155,17 @@ int device_tag_check(const char *tag, struct err *err) MUST_CHECK;
  */
 int device_find(const struct device_world *w, const struct device_want *want, struct device *ret,
                 struct str *why, struct err *err) MUST_CHECK;
+/*
+ * Returns true if DPF has published an NGUID in place of the UUID, which it does only for key/value
+ * namespaces.
+ */
+bool device_wants_key_value(const struct device_want *want);
+/*
+ * Like device_find(), for the name in sysfs of a function that device_wait() has returned. Does not
+ * verify again that the function is the volume's.
+ */
+int device_find_again(const struct device_world *w, const char *pci, const struct device_want *want,
+                      struct device *ret, struct str *why, struct err *err) MUST_CHECK;
 /*
  * Calls device_find() until the device is present. Binds a function without a driver to the driver
  * of its kind (driver_override, then bind), after unbinding it from a driver that only parks
@@ -197,6 +214,16 @@ int device_controllers_live(const struct device_world *w, const struct device *d
  */
 int device_open(const struct device *dev, int flags, int *ret_fd, uint64_t *ret_diskseq,
                 struct err *err) MUST_CHECK;
+/*
+ * Verifies that the node of a character device has its number. -1 FAILED_PRECONDITION: it is
+ * another node, or the dev root is on a nodev mount. -1 UNAVAILABLE: there is no node.
+ */
+int device_check_character(const struct device *dev, struct err *err) MUST_CHECK;
+/*
+ * Replaces the name of a disk of a key/value namespace by that of its character device: "nvme0n1"
+ * by "ng0n1". Leaves the names of other disks unchanged.
+ */
+void device_show_key_value(const struct device_world *w, const char *disk, char ret[64]);
 /*
  * Returns true if this errno of device_open() means that no driver has the device's number any
  * more, so no process can write to the device. Any other errno says nothing about the device.
@@ -262,7 +289,7 @@ struct device_vfs {
 };
 /*
  * Finds one of these PFs whose VFs need more than the numbers of one bus, while no more VFs are
- * present than one bus may have. ret->possible 0: there is none.
+ * present than one bus may have. ret->possible 0: no such PF.
  */
 int device_vfs_without_bus(const struct device_world *w, struct device_vfs *ret, struct err *err)
 	MUST_CHECK;

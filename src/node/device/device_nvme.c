@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/file.h"
 #include "common/mem.h"
 #include "node/device/block.h"
 #include "node/device/device_hold.h"
@@ -260,39 +261,128 @@ static int recheck_namespace(const struct nvme_namespace *n, struct str *why,
 	return DEVICE_ABSENT;
 }
 
-/*
- * Returns true if DPF publishes an NGUID in place of a UUID, which it does only for key/value
- * namespaces.
- */
-static bool is_nguid_published(const struct device_want *want)
+/* ---- key/value namespaces ---- */
+
+bool device_wants_key_value(const struct device_want *want)
 {
 	return want->uuid && strlen(want->uuid) == 32 &&
 	       strspn(want->uuid, "0123456789abcdefABCDEF") == 32;
 }
 
 /*
- * Called if the namespace has no usable disk. For a key/value namespace, the kernel creates a
- * hidden disk and a character device, and neither becomes a block device, so waiting is useless.
+ * Returns true for the disk of a key/value namespace: the kernel hides it, or gives it the size 0.
+ * Such a disk never becomes a block device, so waiting is useless.
  */
-static int check_key_value(const struct device_world *w, const struct nvme_namespace *n,
-                           const char *pci, const struct device_want *want, struct err *err)
+static bool is_key_value(const struct device_world *w, const char *disk)
 {
-	char *dir AUTO(free) = xasprintf("%s/class/block/%s", w->sysfs, n->disk);
+	char *dir AUTO(free) = xasprintf("%s/class/block/%s", w->sysfs, disk);
 	struct err ignored = ERR_INIT;
 	uint64_t hidden = 0, size = 0;
 
-	if (!is_nguid_published(want) || sysfs_attr_u64(dir, "size", &size, &ignored) ||
-	    sysfs_attr_u64(dir, "hidden", &hidden, &ignored) < 0 || (size && !hidden)) {
-		err_clear(&ignored);
-		return 0;
-	}
+	if (sysfs_attr_u64(dir, "size", &size, &ignored) ||
+	    sysfs_attr_u64(dir, "hidden", &hidden, &ignored) < 0)
+		return false;
+	return !size || hidden;
+}
+
+static int refuse_key_value(const struct nvme_namespace *n, const char *pci,
+                            const struct device_want *want, struct err *err)
+{
 	return err_set(err, ERR_PRECONDITION,
 	               "namespace %u of PCI function %s is a key/value namespace (NGUID %s): "
 	               "Linux provides no block device for it, only the character device ng%s, "
-	               "and a volume needs a block device; use a policy whose vendor provides "
-	               "disks",
+	               "which host attach --device makes available; a volume of a pod and a mount "
+	               "need a block device: use a policy whose vendor provides disks",
 	               n->nsid, pci, want->uuid, n->disk + strlen("nvme"));
 }
+
+/*
+ * Reads the NGUID or UUID of a disk or path: that which equals the wanted one, otherwise one that
+ * the kernel shows, or "".
+ */
+static int read_identifier(const char *dir, const char *wanted, char ret[40], struct err *err)
+{
+	static const char *const names[] = { "nguid", "uuid" };
+
+	*ret = '\0';
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		char *text AUTO(free) = NULL;
+
+		if (sysfs_attr(dir, names[i], &text, err) < 0)
+			return -1;
+		if (uuid_known(text) && (!*ret || uuid_equal(text, wanted)))
+			snprintf(ret, 40, "%.39s", text);
+	}
+	return 0;
+}
+
+/* Returns true if both entries of sysfs are in one directory, as disk and character device are. */
+static bool are_siblings(const char *a, const char *b)
+{
+	char *x AUTO(free) = realpath(a, NULL), *y AUTO(free) = realpath(b, NULL);
+
+	return x && y && strrchr(x, '/') - x == strrchr(y, '/') - y &&
+	       strncmp(x, y, (size_t)(strrchr(x, '/') - x)) == 0;
+}
+
+/*
+ * Finds the character device of a key/value namespace. Its own directory has only the number; the
+ * identifiers are those of the hidden disk and its path.
+ */
+static int find_character(const struct device_world *w, const struct nvme_namespace *n,
+                          const char *pci, const struct device_want *want, struct device *ret,
+                          struct str *why, struct err *err)
+{
+	struct device d = { .nsid = n->nsid, .character = true };
+	char *disk AUTO(free) = xasprintf("%s/class/block/%s", w->sysfs, n->disk);
+	char *dir AUTO(free) = NULL;
+	char path_has[40];
+	uint64_t nsid;
+	int rc;
+
+	snprintf(d.name, sizeof(d.name), "ng%s", n->disk + strlen("nvme"));
+	snprintf(d.pci, sizeof(d.pci), "%s", pci);
+	dir = xasprintf("%s/class/nvme-generic/%s", w->sysfs, d.name);
+	rc = block_read_devno(dir, &d.devno, err);
+	if (!rc)
+		rc = sysfs_attr_u64(disk, "nsid", &nsid, err);
+	if (rc || nsid != n->nsid || !are_siblings(dir, disk)) {
+		if (rc >= 0)
+			str_addf(why,
+			         "character device %s of namespace %u is not in "
+			         "%s/class/nvme-generic",
+			         d.name, n->nsid, w->sysfs);
+		return rc < 0 ? -1 : DEVICE_ABSENT;
+	}
+	if (read_identifier(disk, want->uuid, d.uuid, err) ||
+	    read_identifier(n->dir, want->uuid, path_has, err))
+		return -1;
+	if (*path_has && *d.uuid && !uuid_equal(path_has, d.uuid))
+		return err_set(err, ERR_PRECONDITION, "%s has NGUID %s, but its disk %s has %s",
+		               n->dir, path_has, n->disk, d.uuid);
+	if ((size_t)snprintf(d.path, sizeof(d.path), "%s/%s", w->dev, d.name) >= sizeof(d.path))
+		return err_set(err, ERR_PRECONDITION, "the path of device %s is too long", d.name);
+	*ret = d;
+	return 0;
+}
+
+void device_show_key_value(const struct device_world *w, const char *disk, char ret[64])
+{
+	char name[64];
+
+	snprintf(ret, 64, "%s", disk);
+	if (!disk_name(disk, name) || !is_key_value(w, disk))
+		return;
+	snprintf(name, sizeof(name), "ng%.60s", disk + strlen("nvme"));
+	{
+		char *dir AUTO(free) = xasprintf("%s/class/nvme-generic/%s", w->sysfs, name);
+
+		if (path_exists(dir))
+			snprintf(ret, 64, "%s", name);
+	}
+}
+
+/* ---- find ---- */
 
 static int nvme_find(const struct device_world *w, const char *pci, const struct device_want *want,
                      struct device *ret, struct str *why, struct err *err)
@@ -306,14 +396,15 @@ static int nvme_find(const struct device_world *w, const char *pci, const struct
 		return DEVICE_ABSENT;
 	if (!rc)
 		rc = nvme_pick(&l, pci, want, &n, why, err);
-	if (rc == DEVICE_ABSENT && is_nguid_published(want))
+	if (rc == DEVICE_ABSENT && device_wants_key_value(want))
 		str_add(why, "; the attachment has an NGUID instead of a UUID, as key/value "
 		             "namespaces do; older kernels do not show those");
 	if (rc)
 		return rc;
+	if (device_wants_key_value(want) && is_key_value(w, n->disk))
+		return want->character ? find_character(w, n, pci, want, ret, why, err)
+		                       : refuse_key_value(n, pci, want, err);
 	rc = block_read(w, n->disk, &d, err);
-	if ((rc == BLOCK_ABSENT || (!rc && !d.size)) && check_key_value(w, n, pci, want, err))
-		return -1;
 	if (rc == BLOCK_ABSENT)
 		str_addf(why, "disk %s of namespace %u is not in %s/class/block", n->disk,
 		         want->nsid, w->sysfs);

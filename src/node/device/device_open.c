@@ -75,6 +75,24 @@ static int check_node(const struct device *dev, int fd, struct err *err)
 	return 0;
 }
 
+int device_check_character(const struct device *dev, struct err *err)
+{
+	int node AUTO(fd) = open(dev->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (node < 0)
+		return refuse_open(dev, errno, err);
+	if (device_open_check_mount(dev, node, err))
+		return -1;
+	if (fstat(node, &st))
+		return err_sys(err, errno, "stat %s", dev->path);
+	if (S_ISCHR(st.st_mode) && st.st_rdev == dev->devno)
+		return 0;
+	return err_set(err, ERR_PRECONDITION,
+	               "%s is not the node of character device %u:%u, which %s is in sysfs",
+	               dev->path, major(dev->devno), minor(dev->devno), dev->name);
+}
+
 /* ---- the disk ---- */
 
 static int check_size(const struct device *dev, int fd, struct err *err)

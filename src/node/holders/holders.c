@@ -200,7 +200,8 @@ static enum match match_file(const struct suspect *s, int dir, const char *path)
 		holders_stat_failed(s, dir, path, errno);
 		return MATCH_NONE;
 	}
-	if (S_ISBLK(st.stx_mode) && is_disk(s->w, makedev(st.stx_rdev_major, st.stx_rdev_minor)))
+	if ((q->character ? S_ISCHR(st.stx_mode) : S_ISBLK(st.stx_mode)) &&
+	    is_disk(s->w, makedev(st.stx_rdev_major, st.stx_rdev_minor)))
 		return !q->mount_id || is_of_filesystem(q, &st) ? MATCH_DEVICE : MATCH_NONE;
 	return is_of_filesystem(q, &st) ? MATCH_FILE : MATCH_NONE;
 }
@@ -555,7 +556,7 @@ static void walk_over(struct walk *w, DIR *proc)
 	struct err err = ERR_INIT;
 
 	fd_tables_begin(&w->tables, dirfd(proc), w->q->proc_root);
-	if (partitions_read(w->q->proc_root, w->q->disk, &w->partitions, &err))
+	if (!w->q->character && partitions_read(w->q->proc_root, w->q->disk, &w->partitions, &err))
 		snprintf(w->h->unseen, sizeof(w->h->unseen), "%.100s", err.msg);
 	visit_all(w, proc);
 	visit_put_off(w, dirfd(proc));

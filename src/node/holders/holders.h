@@ -24,10 +24,11 @@
 
 struct holders_query {
 	const char *proc_root;
-	dev_t disk;   /* device number of the whole disk; its partitions are included */
-	dev_t fs;     /* device number of the volume's filesystem in mountinfo; 0: none */
-	int mount_id; /* only files that were opened through this mount (mountinfo ID); 0: any */
-	bool mounts;  /* also search for mounts in other mount namespaces */
+	dev_t disk;     /* device number of the whole disk; its partitions are included */
+	bool character; /* `disk` is the number of a character device */
+	dev_t fs;       /* device number of the volume's filesystem in mountinfo; 0: none */
+	int mount_id;   /* only files that were opened through this mount (mountinfo ID); 0: any */
+	bool mounts;    /* also search for mounts in other mount namespaces */
 	/*
 	 * captured: find only mounts in other mount namespaces that certainly outlive an unmount in
 	 * this one, because nothing propagates to their parent. unshared: no unmount propagates

@@ -24,6 +24,9 @@ struct backing *backing_find(struct dpf *d, const char *ns, const char *volume)
 	return NULL;
 }
 
+/* A parameter that DPF's key/value volumes need, and no others have. */
+#define KEY_VALUE "status.state.parameters.memos_subsystem_nqn"
+
 struct backing *backing_new(struct dpf *d, const struct json *volume, uint64_t bytes)
 {
 	const char *vendor = json_str(volume, "status.state.selectedDPUStorageVendorName");
@@ -36,6 +39,7 @@ struct backing *backing_new(struct dpf *d, const struct json *volume, uint64_t b
 	object_uuid(b->uuid);
 	if (str_eq(json_str(volume, "spec.volumeMode"), "Block"))
 		b->nsid = options_old_dpf(d->options) ? ++d->last_nsid : 1;
+	b->key_value = b->nsid && json_at(volume, KEY_VALUE);
 	WITH_LOCK(&d->lock);
 	b->next = d->backings;
 	d->backings = b;
@@ -115,6 +119,16 @@ static unsigned count_functions(const struct dpf *d, enum function_kind kind)
 	                                  : 1;
 }
 
+static void set_nguid(struct placement *p)
+{
+	char *to = p->uuid;
+
+	for (const char *from = p->uuid; *from; from++)
+		if (*from != '-')
+			*to++ = *from;
+	*to = '\0';
+}
+
 int placement_take(struct dpf *d, const struct json *attachment, const struct backing *b,
                    struct placement **ret, struct err *err)
 {
@@ -138,6 +152,9 @@ int placement_take(struct dpf *d, const struct json *attachment, const struct ba
 	p->index = index;
 	p->nsid = b->nsid;
 	object_uuid(p->uuid);
+	p->key_value = b->key_value;
+	if (p->key_value)
+		set_nguid(p);
 	snprintf(p->name, sizeof(p->name), "nvme-%.8s", b->uuid);
 	set_tag(d, p);
 	WITH_LOCK(&d->lock);
@@ -201,7 +218,8 @@ static struct fabric_namespace namespace_of(const struct placement *p)
 		                           .volume = p->volume,
 		                           .nsid = p->nsid,
 		                           .tag = *p->tag ? p->tag : NULL,
-		                           .uuid = p->uuid };
+		                           .uuid = p->uuid,
+		                           .key_value = p->key_value };
 }
 
 static void set_device(struct dpf *d, struct placement *p, bool device)

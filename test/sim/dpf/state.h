@@ -15,6 +15,7 @@
 struct backing {
 	char *ns, *volume, *vendor;
 	uint32_t nsid;
+	bool key_value;         /* a key/value namespace, by a parameter of the volume */
 	char uuid[37];          /* of the PersistentVolume */
 	unsigned removal;       /* how many objects of the DPU cluster are being removed */
 	_Atomic uint64_t bytes; /* HTTP threads change it */
@@ -34,7 +35,9 @@ struct placement {
 	 * A copy: the backing may be removed, when a client removed the volume's finalizer by hand.
 	 */
 	uint32_t nsid;
-	char uuid[37]; /* of the NVMe namespace, generated for this attachment */
+	bool key_value;
+	/* of the NVMe namespace, generated for this attachment; key/value: an NGUID, no dashes */
+	char uuid[37];
 	char name[24]; /* of the device on the DPU */
 	struct placement *next;
 };

@@ -230,6 +230,7 @@ static struct disk *disk_new(const struct fabric_namespace *n, const struct loop
 	struct disk *k = xcalloc(1, sizeof(*k));
 
 	k->nsid = n->nsid;
+	k->key_value = n->key_value;
 	snprintf(k->uuid, sizeof(k->uuid), "%s", n->uuid);
 	k->ns = xstrdup(n->ns);
 	k->volume = xstrdup(n->volume);

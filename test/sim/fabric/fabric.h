@@ -33,6 +33,7 @@ struct fabric_namespace {
 	const char *ns, *volume; /* namespace and name of the DPUVolume; they name the image */
 	uint32_t nsid;
 	const char *uuid;
+	bool key_value; /* the host has no disk for it, and `uuid` is an NGUID without dashes */
 	uint64_t bytes;
 	/* NULL; otherwise it is not a namespace but a folder, shared by virtio-fs */
 	const char *tag;

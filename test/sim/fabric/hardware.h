@@ -20,6 +20,7 @@
 struct disk {
 	uint32_t nsid;
 	char uuid[37];
+	bool key_value;
 	char *ns, *volume;
 	uint64_t bytes;
 	struct loopdev loop;

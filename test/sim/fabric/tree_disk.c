@@ -3,7 +3,7 @@
  * A namespace with native multipath consists of three entries: a hidden path below its controller
  * (nvme0c1n1), the disk below the subsystem (nvme0n1) and the disk's node in <dev>. They appear in
  * this order and disappear in reverse, as in the kernel. Without multipath the disk is below its
- * controller.
+ * controller. The disk of a key/value namespace is hidden, and only its character device has a node.
  */
 #include "test/sim/fabric/tree_disk.h"
 
@@ -21,6 +21,12 @@
 #define SYS "sys/"
 #define SERIAL "SNAP0000000000000001"
 #define GENERIC_MAJOR 244
+/*
+ * The number of the character device of a key/value namespace, whose node can be opened: that of
+ * /dev/full, which processes hardly have open.
+ */
+#define KEY_VALUE_MAJOR 1
+#define KEY_VALUE_MINOR 7
 
 /* The lowest Y of nvmeXnY that is free in the subsystem. */
 static unsigned free_head(const struct function *fn)
@@ -40,6 +46,28 @@ static unsigned free_head(const struct function *fn)
 		}
 		if (!taken)
 			return y;
+	}
+}
+
+/* What identifies the namespace. Without a UUID, the kernel shows the NGUID as uuid, too. */
+static void write_identifiers(struct devtree *t, const struct function *fn, const struct disk *k,
+                              const char *dir)
+{
+	const char *u = k->uuid;
+
+	if (fn->host->fabric->options->hide_uuid) {
+		devtree_attr(t, dir, "wwid", "nvme.15b3-%s-%s-%08" PRIx32 "\n", SERIAL, "SNAP",
+		             k->nsid);
+	} else if (k->key_value) {
+		char *nguid AUTO(free) =
+			xasprintf("%.8s-%.4s-%.4s-%.4s-%s\n", u, u + 8, u + 12, u + 16, u + 20);
+
+		devtree_attr(t, dir, "nguid", "%s", nguid);
+		devtree_attr(t, dir, "uuid", "%s", nguid);
+		devtree_attr(t, dir, "wwid", "eui.%s\n", u);
+	} else {
+		devtree_attr(t, dir, "uuid", "%s\n", u);
+		devtree_attr(t, dir, "wwid", "uuid.%s\n", u);
 	}
 }
 
@@ -63,18 +91,12 @@ static void write_block(struct devtree *t, const struct function *fn, const stru
 	devtree_attr(t, queue, "read_ahead_kb", "128\n");
 	devtree_attr(t, queue, "rq_affinity", "1\n");
 	devtree_attr(t, dir, "nsid", "%" PRIu32 "\n", k->nsid);
-	devtree_attr(t, dir, "size", "%" PRIu64 "\n", k->bytes / 512);
+	devtree_attr(t, dir, "size", "%" PRIu64 "\n", k->key_value ? 0 : k->bytes / 512);
 	devtree_attr(t, dir, "ro", "0\n");
 	devtree_attr(t, dir, "removable", "0\n");
 	devtree_attr(t, dir, "hidden", "%d\n", hidden);
 	devtree_attr(t, dir, "diskseq", "%" PRIu64 "\n", k->loop.diskseq);
-	if (fn->host->fabric->options->hide_uuid) {
-		devtree_attr(t, dir, "wwid", "nvme.15b3-%s-%s-%08" PRIx32 "\n", SERIAL, "SNAP",
-		             k->nsid);
-	} else {
-		devtree_attr(t, dir, "uuid", "%s\n", k->uuid);
-		devtree_attr(t, dir, "wwid", "uuid.%s\n", k->uuid);
-	}
+	write_identifiers(t, fn, k, dir);
 	if (!hidden)
 		devtree_attr(t, dir, "dev", "%u:%u\n", major(k->loop.devno), minor(k->loop.devno));
 	devtree_link(t, dir, "subsystem", home, "class/block");
@@ -112,18 +134,25 @@ static void build_path(struct devtree *t, const struct function *fn, const struc
 	devtree_entry(t, "block", k->path, home);
 }
 
+static char *generic_name(const struct disk *k)
+{
+	return xasprintf("ng%s", k->name + strlen("nvme"));
+}
+
 /* The character device ngXnY next to each disk, which the driver must not treat as a disk. */
 static void build_generic(struct devtree *t, const char *parent, const struct disk *k,
                           const char *device)
 {
-	char *name AUTO(free) = xasprintf("ng%s", k->name + strlen("nvme"));
+	unsigned major_no = k->key_value ? KEY_VALUE_MAJOR : GENERIC_MAJOR;
+	unsigned minor_no = k->key_value ? KEY_VALUE_MINOR : k->head;
+	char *name AUTO(free) = generic_name(k);
 	char *home AUTO(free) = xasprintf("%s/%s", parent, name);
 	char *final AUTO(free) = xasprintf(SYS "%s", home);
 	char *dir AUTO(free) = xasprintf("new/%s", name);
 
 	devtree_dir(t, dir);
-	devtree_attr(t, dir, "dev", "%d:%u\n", GENERIC_MAJOR, k->head);
-	devtree_attr(t, dir, "uevent", "MAJOR=%d\nMINOR=%u\nDEVNAME=%s\n", GENERIC_MAJOR, k->head,
+	devtree_attr(t, dir, "dev", "%u:%u\n", major_no, minor_no);
+	devtree_attr(t, dir, "uevent", "MAJOR=%u\nMINOR=%u\nDEVNAME=%s\n", major_no, minor_no,
 	             name);
 	devtree_symlink(t, dir, "device", device);
 	devtree_link(t, dir, "subsystem", home, "class/nvme-generic");
@@ -143,11 +172,13 @@ static void build_disk(struct devtree *t, const struct function *fn, const struc
 	                                                      : function_controller_dir(fn);
 	char *number AUTO(free) = xasprintf("%u:%u", major(k->loop.devno), minor(k->loop.devno));
 
-	write_block(t, fn, k, dir, home, false);
-	write_disk_uevent(t, k, dir);
+	write_block(t, fn, k, dir, home, k->key_value);
+	if (!k->key_value)
+		write_disk_uevent(t, k, dir);
 	devtree_symlink(t, dir, "device", device);
 	devtree_rename(t, dir, final);
-	devtree_entry(t, "dev/block", number, home);
+	if (!k->key_value)
+		devtree_entry(t, "dev/block", number, home);
 	devtree_entry(t, "class/block", k->name, home);
 	devtree_entry(t, "block", k->name, home);
 	build_generic(t, parent, k, device);
@@ -155,9 +186,12 @@ static void build_disk(struct devtree *t, const struct function *fn, const struc
 
 static void make_node(struct devtree *t, const struct disk *k)
 {
-	char *path AUTO(free) = xasprintf("%s/dev/%s", t->root, k->name);
+	char *name AUTO(free) = k->key_value ? generic_name(k) : xstrdup(k->name);
+	char *path AUTO(free) = xasprintf("%s/dev/%s", t->root, name);
 
-	if (!t->err.code && mknod(path, S_IFBLK | 0600, k->loop.devno))
+	if (!t->err.code &&
+	    mknod(path, (k->key_value ? S_IFCHR : S_IFBLK) | 0600,
+	          k->key_value ? makedev(KEY_VALUE_MAJOR, KEY_VALUE_MINOR) : k->loop.devno))
 		err_sys(&t->err, errno, "make the device node %s", path);
 }
 
@@ -182,22 +216,22 @@ int disk_appear(struct function *fn, struct disk *k, struct err *err)
 void disk_vanish(struct function *fn, struct disk *k)
 {
 	struct devtree t = DEVTREE_INIT(fn->host->root);
-	char *node AUTO(free) = xasprintf("dev/%s", k->name);
+	char *generic AUTO(free) = generic_name(k);
+	char *node AUTO(free) = xasprintf("dev/%s", k->key_value ? generic : k->name);
 	char *home AUTO(free) = disk_home(fn, k);
 	char *dir AUTO(free) = xasprintf(SYS "%s", home);
 	char *number AUTO(free) = xasprintf("%u:%u", major(k->loop.devno), minor(k->loop.devno));
 	char *parent AUTO(free) = host_is_multipath(fn->host) ? function_subsystem_dir(fn)
 	                                                      : function_controller_dir(fn);
 	char *controller AUTO(free) = function_controller_dir(fn);
-	char *generic AUTO(free) = NULL;
 
 	if (!k->visible)
 		return;
-	generic = xasprintf("ng%s", k->name + strlen("nvme"));
 	devtree_remove(&t, node);
 	devtree_remove_entry(&t, "class/nvme-generic", generic);
 	devtree_remove_entry(&t, parent, generic);
-	devtree_remove_entry(&t, "dev/block", number);
+	if (!k->key_value)
+		devtree_remove_entry(&t, "dev/block", number);
 	devtree_remove_entry(&t, "class/block", k->name);
 	devtree_remove_entry(&t, "block", k->name);
 	devtree_remove(&t, dir);
@@ -224,7 +258,7 @@ int disk_resized(struct function *fn, struct disk *k, struct err *err)
 	char *controller AUTO(free) = function_controller_dir(fn);
 	char *path AUTO(free) = xasprintf("%s/%s", controller, k->path);
 
-	if (!k->visible)
+	if (!k->visible || k->key_value)
 		return 0;
 	replace_size(&t, home, k);
 	if (host_is_multipath(fn->host))

@@ -109,7 +109,7 @@ END_TEST
 /* ---- discovery ---- */
 
 /* Finds the device that an attachment's status names, with the driver's own code. */
-static void find_by_status(struct sim_world *w, const char *attachment, struct device *ret)
+static void find_as(struct sim_world *w, const char *attachment, bool character, struct device *ret)
 {
 	struct json *o AUTO(json_free) = world_attached(w, attachment);
 	struct strs vendors AUTO(strs_clear) = STRS_INIT;
@@ -130,12 +130,18 @@ static void find_by_status(struct sim_world *w, const char *attachment, struct d
 		.vuid = json_str(o, "status.dpu.funcVUID"),
 		.nsid = (uint32_t)nsid,
 		.uuid = json_str(o, "status.dpu.nvmeAttrs.namespaceUUID"),
-		.capacity = BYTES,
+		.capacity = character ? 0 : BYTES,
+		.character = character,
 		.function = str_eq(json_str(o, "spec.functionType"), "pf") ? DEVICE_FUNCTION_PF
 		                                                           : DEVICE_FUNCTION_VF,
 	};
 	ck_assert_msg(device_wait(&world, &want, deadline_in_ms(PATIENCE_MS), ret, &err) == 0, "%s",
 	              err.msg);
+}
+
+static void find_by_status(struct sim_world *w, const char *attachment, struct device *ret)
+{
+	find_as(w, attachment, false, ret);
 }
 
 START_TEST(the_driver_binds_the_function_and_finds_the_disk)
@@ -191,6 +197,49 @@ START_TEST(namespace_numbers_are_not_disk_numbers)
 END_TEST
 
 /* ---- what the host writes ---- */
+
+/* A volume with the parameter of DPF's key/value volumes. */
+static void make_key_value(struct sim_world *w, const char *name)
+{
+	char *body AUTO(free) = volume_json_text(name, "example-policy");
+	struct json *o AUTO(json_free) = NULL;
+	struct err err = ERR_INIT;
+	char *text AUTO(free) = NULL;
+
+	ck_assert_int_eq(json_parse("volume", body, strlen(body), &o, &err), 0);
+	json_set_str(json_sub(json_sub(o, "spec"), "parameters"), "memos_subsystem_nqn", "nqn.x");
+	text = json_print(o);
+	world_ok(w, "POST", VOLUMES, text, 201);
+}
+
+START_TEST(a_key_value_namespace_has_a_character_device_and_no_disk)
+{
+	static const char *const options[] = { "--vfs=4", "--no-multipath" };
+
+	SKIP_UNLESS_LOOP();
+	for (size_t i = 0; i < ARRAY_LEN(options); i++) {
+		struct sim_world w AUTO(world_end) = { 0 };
+		struct device found;
+		char *hidden AUTO(free) = NULL;
+		struct stat st;
+
+		HOST(w, options[i]);
+		make_key_value(&w, "v");
+		attach(&w, "one-v", "v");
+		bind(VF0);
+		find_as(&w, "one-v", true, &found);
+		ck_assert(found.character && found.size == 0);
+		ck_assert_str_eq(found.name, "ng1n1");
+		ck_assert_int_eq(stat(found.path, &st), 0);
+		ck_assert(S_ISCHR(st.st_mode) && st.st_rdev == found.devno);
+		ck_assert(!there("dev/nvme1n1"));
+		hidden = content("sys/class/block/nvme1n1/hidden");
+		ck_assert_str_eq(hidden, "1");
+		detach(&w, "one-v");
+		ck_assert(!path_exists(found.path));
+	}
+}
+END_TEST
 
 START_TEST(a_function_is_bound_by_the_rules_of_the_kernel)
 {
@@ -573,9 +622,10 @@ END_TEST
 SUITE_AROUND("sim fabric", 60, host_tree_make, host_tree_remove,
              the_tree_has_the_shape_of_recorded_ones,
              the_driver_binds_the_function_and_finds_the_disk,
-             namespace_numbers_are_not_disk_numbers, a_function_is_bound_by_the_rules_of_the_kernel,
-             an_empty_override_reads_as_none, a_driver_override_is_answered_once,
-             two_writes_that_arrive_together_are_both_obeyed,
+             namespace_numbers_are_not_disk_numbers,
+             a_key_value_namespace_has_a_character_device_and_no_disk,
+             a_function_is_bound_by_the_rules_of_the_kernel, an_empty_override_reads_as_none,
+             a_driver_override_is_answered_once, two_writes_that_arrive_together_are_both_obeyed,
              virtual_functions_come_and_go_with_their_number,
              data_survive_detaching_and_go_with_the_volume,
              a_disk_that_is_still_open_is_not_attached_again,

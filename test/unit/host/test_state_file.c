@@ -30,6 +30,7 @@ static const struct host_state data = {
 	.fs_type = "",
 	.options = "ro",
 	.read_only = true,
+	.key_value = true,
 	.since = 1767225600,
 };
 
@@ -66,7 +67,7 @@ START_TEST(a_record_is_read_as_it_was_written)
 	ck_assert_str_eq(is.tag, "t");
 	ck_assert_int_eq(is.nsid, 4000000000);
 	ck_assert_int_eq(is.kind, EMULATION_VIRTIOFS);
-	ck_assert(is.read_only);
+	ck_assert(is.read_only && is.key_value);
 	ck_assert_int_eq(is.since, 1767225600);
 	ck_assert_int_eq(host_state_list(dir, &names, &err), 0);
 	ck_assert_uint_eq(names.n, 1);

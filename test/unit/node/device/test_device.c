@@ -379,6 +379,131 @@ START_TEST(contradictions_are_refused_and_missing_facts_are_not_contradictions)
 }
 END_TEST
 
+/* Like find(), for a key/value namespace as its character device. */
+static int find_character(struct find_world *f, uint32_t nsid, const char *uuid)
+{
+	struct device_want want = { .volume_id = "vol",
+		                    .pci = "0000:01:00.1",
+		                    .nsid = nsid,
+		                    .uuid = uuid,
+		                    .character = true };
+	int rc;
+
+	err_clear(&f->err);
+	rc = device_find(&f->world, &want, &f->dev, &f->why, &f->err);
+	ck_assert_uint_eq(f->kernel.writes.n, 0);
+	return rc;
+}
+
+#define NGUID "0123456789abcdef0123456789abcdef"
+#define SHOWN "01234567-89ab-cdef-0123-456789abcdef\n"
+#define S3_NG "/sys/devices/virtual/nvme-subsystem/nvme-subsys0/ng0n1"
+
+START_TEST(a_key_value_namespace_is_its_character_device_when_its_nguid_proves_it)
+{
+	static const struct edit key_value[] = {
+		{ S3_HEAD "/hidden", "1\n" },
+		{ S3_HEAD "/size", "0\n" },
+		{ S3_HEAD "/dev", NULL },
+		{ S3_HEAD "/nguid", SHOWN },
+		{ S3_HEAD "/uuid", SHOWN },
+		{ S3_HEAD "/wwid", "eui." NGUID "\n" },
+		{ S3_PATH "/nguid", SHOWN },
+		{ S3_PATH "/uuid", SHOWN },
+		{ S3_PATH "/wwid", "eui." NGUID "\n" },
+	};
+	static const struct {
+		const char *what;
+		struct edit edits[6];
+		uint32_t nsid;    /* 0: 1 */
+		const char *uuid; /* NULL: its NGUID */
+		int rc;
+		const char *says;
+	} rows[] = {
+		{ .what = "all agrees" },
+		{ .what = "upper case", .uuid = "0123456789ABCDEF0123456789ABCDEF" },
+		{ .what = "the UUID of 32 digits, beside another NGUID",
+		  .edits = { { S3_HEAD "/nguid", U2 "\n" }, { S3_PATH "/nguid", U2 "\n" } } },
+		{ .what = "a disk that is not hidden, of size 0",
+		  .edits = { { S3_HEAD "/hidden", "0\n" } } },
+		{ .what = "another NGUID",
+		  .uuid = "1123456789abcdef0123456789abcdef",
+		  REFUSED("volume vol: device ng0n1 (PCI function 0000:01:00.1, namespace 1) has "
+		          "UUID 01234567-89ab-cdef-0123-456789abcdef (expected 1123456789abcdef") },
+		{ .what = "no identifier",
+		  .edits = { { S3_HEAD "/nguid", NULL },
+		             { S3_HEAD "/uuid", NULL },
+		             { S3_PATH "/nguid", NULL },
+		             { S3_PATH "/uuid", NULL } },
+		  REFUSED("has no NGUID (expected " NGUID "), and nothing else identifies it") },
+		{ .what = "an NGUID of zeros",
+		  .edits = { { S3_HEAD "/nguid", "00000000-0000-0000-0000-000000000000\n" },
+		             { S3_HEAD "/uuid", NULL },
+		             { S3_PATH "/nguid", NULL },
+		             { S3_PATH "/uuid", NULL } },
+		  REFUSED("has no NGUID") },
+		{ .what = "path and disk differ",
+		  .edits = { { S3_PATH "/nguid", U2 "\n" }, { S3_PATH "/uuid", U2 "\n" } },
+		  REFUSED("has NGUID " U2 ", but its disk nvme0n1 has 01234567") },
+		{ .what = "another namespace id",
+		  .nsid = 9,
+		  MISSING("PCI function 0000:01:00.1 has no namespace 9") },
+		{ .what = "a disk with another namespace id",
+		  .edits = { { S3_HEAD "/nsid", "2\n" } },
+		  MISSING("character device ng0n1 of namespace 1 is not in") },
+		{ .what = "no character device yet",
+		  .edits = { { "/sys/class/nvme-generic/ng0n1", NULL } },
+		  MISSING("character device ng0n1 of namespace 1 is not in") },
+		{ .what = "the character device of another subsystem",
+		  .edits = { { "/sys/class/nvme-generic/ng0n1", NULL },
+		             { "/sys/class/nvme-generic/ng0n1/dev", "244:0\n" } },
+		  MISSING("character device ng0n1 of namespace 1 is not in") },
+		{ .what = "a number that is none",
+		  .edits = { { S3_NG "/dev", "244\n" } },
+		  REFUSED("/dev is \"244\"") },
+		{ .what = "a controller that resets",
+		  .edits = { { S3_VF "/nvme/nvme1/state", "resetting\n" } },
+		  MISSING("controller nvme1 is in state \"resetting\"") },
+		{ .what = "a UUID with dashes, which no key/value namespace has",
+		  .uuid = U1,
+		  MISSING("disk nvme0n1") },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct find_world f AUTO(find_world_clear);
+		char name[64];
+		int rc;
+
+		find_world_init(&f, "s3-multipath-attached");
+		apply_edits(&f.tree, key_value, ARRAY_LEN(key_value));
+		device_show_key_value(&f.world, "nvme0n1", name);
+		ck_assert_str_eq(name, "ng0n1");
+		device_show_key_value(&f.world, "nvme0n2", name);
+		ck_assert_str_eq(name, "nvme0n2");
+		apply_edits(&f.tree, rows[i].edits, ARRAY_LEN(rows[i].edits));
+		rc = find_character(&f, rows[i].nsid ? rows[i].nsid : 1,
+		                    rows[i].uuid ? rows[i].uuid : NGUID);
+		ck_assert_msg(rc == rows[i].rc, "%s: %d %s %s", rows[i].what, rc, f.why.ptr,
+		              f.err.msg);
+		if (rc) {
+			ck_assert_msg(strstr(rc < 0 ? f.err.msg : f.why.ptr, rows[i].says),
+			              "%s: %s %s", rows[i].what, f.err.msg, f.why.ptr);
+			continue;
+		}
+		ck_assert(f.dev.character && !f.dev.size && f.dev.nsid == 1);
+		ck_assert_str_eq(f.dev.name, "ng0n1");
+		ck_assert_msg(str_has_suffix(f.dev.path, "/dev/ng0n1"), "%s", f.dev.path);
+		ck_assert_uint_eq(f.dev.devno, makedev(244, 0));
+		ck_assert_str_eq(f.dev.pci, "0000:01:00.1");
+		/* A stage needs a disk. */
+		ck_assert_int_eq(find(&f, "0000:01:00.1", 1, NGUID, 0), -1);
+		ck_assert_int_eq(f.err.code, ERR_PRECONDITION);
+		ck_assert_ptr_nonnull(
+			strstr(f.err.msg, "which host attach --device makes available"));
+	}
+}
+END_TEST
+
 START_TEST(a_bad_address_is_invalid_and_a_wrong_device_a_failed_precondition)
 {
 	struct find_world f AUTO(find_world_clear);
@@ -609,6 +734,7 @@ SUITE_TIMEOUT("device", 120, a_pf_is_not_taken_for_a_vf_nor_a_vf_for_a_pf,
               every_recorded_namespace_is_found_and_nothing_else,
               asynchronous_probing_changes_no_answer,
               contradictions_are_refused_and_missing_facts_are_not_contradictions,
+              a_key_value_namespace_is_its_character_device_when_its_nguid_proves_it,
               a_bad_address_is_invalid_and_a_wrong_device_a_failed_precondition,
               a_function_of_another_driver_is_refused_and_a_parked_one_awaited,
               the_disk_number_may_be_missing_but_not_nonsense,

@@ -124,6 +124,44 @@ START_TEST(only_block_device_nodes_are_opened)
 }
 END_TEST
 
+START_TEST(a_character_device_is_known_by_its_node)
+{
+	struct tree t AUTO(tree_clear) = { 0 };
+	static const struct {
+		char name[8];
+		unsigned minor;
+		const char *says; /* NULL: accepted */
+	} rows[] = {
+		{ "null", 3, NULL },
+		{ "null", 5, "is not the node of character device 1:5, which ng0n1 is in sysfs" },
+		{ "disk", 3, "is not the node of character device" },
+		{ "file", 3, "is not the node of character device" },
+		{ "link", 3, "is not the node of character device" },
+		{ "none", 3, "the driver's pod needs the host's /dev" },
+	};
+
+	SKIP_UNLESS_ROOT();
+	tree_unpack(&t, NULL);
+	tree_write(&t, "/dev/file", "data");
+	tree_link(&t, "/dev/link", "null");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct device d = { .name = "ng0n1", .devno = makedev(1, rows[i].minor) };
+		struct err err = ERR_INIT;
+		bool disk = str_eq(rows[i].name, "disk");
+		int rc;
+
+		snprintf(d.path, sizeof(d.path), "%s/%s", t.dev, rows[i].name);
+		if (i == 0 || disk)
+			ck_assert_int_eq(
+				mknod(d.path, (disk ? S_IFBLK : S_IFCHR) | 0600, makedev(1, 3)), 0);
+		rc = device_check_character(&d, &err);
+		ck_assert_msg(rc == (rows[i].says ? -1 : 0), "%s: %s", rows[i].name, err.msg);
+		ck_assert_msg(!rc || strstr(err.msg, rows[i].says), "%s: %s", rows[i].name,
+		              err.msg);
+	}
+}
+END_TEST
+
 START_TEST(a_device_in_use_is_not_opened_exclusively)
 {
 	struct open_world f AUTO(open_world_clear) = { .loop = { .fd = -1 } };
@@ -187,5 +225,6 @@ START_TEST(a_nodev_mount_is_named)
 END_TEST
 
 SUITE("device_open", the_right_device_is_opened, anything_else_is_refused,
-      only_block_device_nodes_are_opened, a_device_in_use_is_not_opened_exclusively,
-      who_holds_a_device_for_a_moment_does_not_use_it, a_nodev_mount_is_named);
+      only_block_device_nodes_are_opened, a_character_device_is_known_by_its_node,
+      a_device_in_use_is_not_opened_exclusively, who_holds_a_device_for_a_moment_does_not_use_it,
+      a_nodev_mount_is_named);

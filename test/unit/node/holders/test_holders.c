@@ -234,6 +234,33 @@ START_TEST(each_way_to_hold_it_is_named)
 }
 END_TEST
 
+static int a_character_device(void)
+{
+	return open("/dev/full", O_RDWR);
+}
+
+START_TEST(who_has_a_character_device_open_is_named)
+{
+	struct holders h AUTO(holders_clear) = { 0 }, none AUTO(holders_clear) = { 0 };
+	struct holders_query q = { .proc_root = "/proc",
+		                   .disk = makedev(1, 7),
+		                   .ms = WAIT_LIMIT_MS };
+	pid_t pid;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	pid = hold(a_character_device);
+	holders_find(&q, soon(), &none);
+	q.character = true;
+	holders_find(&q, soon(), &h);
+	let_go(pid);
+	ck_assert(!names(&none, pid, ""));
+	ck_assert(names(&h, pid, "has the device open as /dev/full"));
+	ck_assert(!*h.unseen);
+	end();
+}
+END_TEST
+
 START_TEST(a_program_of_it_that_runs_is_named)
 {
 	char *program AUTO(free) = NULL, *text AUTO(free) = NULL;
@@ -614,8 +641,8 @@ START_TEST(a_mount_namespace_is_looked_at_once)
 }
 END_TEST
 
-SUITE_TIMEOUT("holders", 60, each_way_to_hold_it_is_named, a_program_of_it_that_runs_is_named,
-              mounts_elsewhere_are_only_looked_for_when_asked,
+SUITE_TIMEOUT("holders", 60, each_way_to_hold_it_is_named, who_has_a_character_device_open_is_named,
+              a_program_of_it_that_runs_is_named, mounts_elsewhere_are_only_looked_for_when_asked,
               three_are_named_and_the_others_counted, this_process_is_never_named_as_a_holder,
               nobody_found_says_where_to_look, a_process_that_ends_meanwhile_is_no_error,
               a_mount_namespace_is_looked_at_once,
