@@ -109,12 +109,12 @@ nothing_is_left() {
 	world_until 60 is_tidy || fail "$1: left behind: $(what_is_left)"
 }
 
-# volume NAME MODE FUNCTION HOTPLUG [PARAMETERS]: attached, its file is $WORLD/NAME.json. PARAMETERS are JSON.
+# volume NAME MODE FUNCTION HOTPLUG [PARAMETERS]: attached, its file is $WORLD/NAME.json. PARAMETERS are JSON. POLICY may be set.
 volume() {
 	local parameters=${5:-"{}"}
 	cat >"$WORLD/$1.yaml" <<-END
 		{"apiVersion": "storage.dpu.nvidia.com/v1alpha1", "kind": "DPUVolume", "metadata": {"name": "$1"},
-		 "spec": {"dpuStoragePolicyName": "example-policy", "accessModes": ["ReadWriteOnce"], "volumeMode": "$2", "parameters": $parameters,
+		 "spec": {"dpuStoragePolicyName": "${POLICY:-example-policy}", "accessModes": ["ReadWriteOnce"], "volumeMode": "$2", "parameters": $parameters,
 		          "resources": {"requests": {"storage": "1Gi"}}}}
 		---
 		{"apiVersion": "storage.dpu.nvidia.com/v1alpha1", "kind": "DPUVolumeAttachment", "metadata": {"name": "$NODE-$1"},

@@ -6,6 +6,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 . test/lib/world.sh
 . test/e2e/host-lib.sh
+. test/e2e/scenarios.sh
 world_need_root 'e2e (host)'
 world_begin
 world_mount_helper || exit 1
@@ -199,8 +200,9 @@ not_ready() {
 
 # The scenarios of DPF's examples for non-trusted hosts, by the names of their folders.
 scenarios() {
-	local folder mode function hotplug dir
-	while read -r folder mode function hotplug; do
+	local folder mode POLICY function hotplug dir
+	scenario_policies || fail 'the policies of the scenarios cannot be made'
+	while read -r folder mode POLICY function hotplug; do
 		dir=$WORLD/srv/$folder
 		volume "$folder" "$mode" "$function" "$hotplug"
 		if [ "$mode" = Block ]; then
@@ -217,10 +219,10 @@ scenarios() {
 		host detach "$folder"
 		gone "$folder"
 	done <<-'END'
-		nvme-static-pf Block pf false
-		nvme-vf-on-static-pf Block vf false
-		nvme-hotplug-pf Block pf true
-		virtiofs-hotplug-pf Filesystem pf true
+		nvme-static-pf Block policy-block pf false
+		nvme-vf-on-static-pf Block policy-block vf false
+		nvme-hotplug-pf Block policy-block pf true
+		virtiofs-hotplug-pf Filesystem policy-fs pf true
 	END
 	nothing_is_left 'scenarios'
 }

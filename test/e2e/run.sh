@@ -8,6 +8,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . test/lib/requests.sh
 . test/e2e/hotplug.sh
 . test/e2e/virtiofs.sh
+. test/e2e/scenarios.sh
 
 world_need_root e2e
 KEEP_LOGS=$BUILD/logs/e2e
@@ -270,6 +271,7 @@ run_case 'a function moves to another slot while it is waited for' hot_moves
 run_case 'a volume whose function is away is taken down and deleted' hot_gone_for_good
 run_case 'the published address is that of another function' hot_elsewhere
 share_cases
+trusted_scenarios || exit 1
 run_case 'twenty volumes live in parallel, four at a time' many_volumes 4 5
 run_case 'eight at a time compete for four functions' many_volumes 8 1
 run_case 'the API server hangs for three seconds' api_hangs
