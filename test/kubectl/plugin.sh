@@ -94,6 +94,13 @@ suite() {
 	check 'a volume by its handle' eval 'is "ctl: inspect volume vol-3 --node-report /dev/stdin" && grep -q node-2 "$FAKE/stdin.ctl"'
 	run inspect node n1
 	check 'a node' is 'ctl: inspect node n1 --node-report /dev/stdin'
+	check 'kubelet may not be asked for its settings: not a word of them' eval 'ended 0 && [ ! -s "$error" ]'
+	echo '{"kubeletconfig":{"syncFrequency":"1m0s","nodeStatusUpdateFrequency":"10s","nodeStatusReportFrequency":"5m0s"}}' >"$FAKE/configz.n1"
+	run inspect node n1
+	check 'kubelet has its default settings: the node is named' eval 'ended 0 && told "node n1: kubelet has its default nodeStatusUpdateFrequency (10s)"'
+	echo '{"kubeletconfig":{"nodeStatusUpdateFrequency":"1s"}}' >"$FAKE/configz.n1"
+	run inspect node n1
+	check 'other settings are not' eval 'ended 0 && [ ! -s "$error" ]'
 	run inspect
 	check 'everything, of the API server' is 'ctl: inspect'
 	run inspect --context=east --kubeconfig /k node n1
