@@ -217,7 +217,7 @@ incidents_of_calls() {
 	incident 'DPF never makes a volume ready' 'Longest wait' \
 		'max by (resource, condition) (snap_csi_waits_oldest_seconds) > 0' SnapCsiVolumeStuck \
 		'inspect volume waiting' 'DPUVolume dpf-operator-system/waiting: is not bound \(phase Pending\): Bound=Unknown \(Pending\)'
-	incident 'an attachment to another node is left that nobody wants' 'Calls' \
+	incident 'an orphaned attachment to another node' 'Calls' \
 		'increase(snap_csi_operation_duration_seconds_count{method="ControllerPublishVolume",code="FAILED_PRECONDITION"}[10m]) > 0' SnapCsiVolumeStuck \
 		'inspect volume orphan' 'volume orphan: ControllerPublishVolume fails with FAILED_PRECONDITION'
 	incident 'a process holds a volume that is to be unstaged' 'What kept volumes from being unstaged' \
@@ -289,8 +289,8 @@ incident_of_a_format() {
 		refused NodeStageVolume "$half_stage"
 		sleep 0.5
 	done
-	incident 'the driver was restarted in the midst of a format' 'Calls' \
-		'increase(snap_csi_operation_duration_seconds_count{method="NodeStageVolume",code="ABORTED"}[10m]) > 0' 'SnapCsiDown, while it was away' \
+	incident 'the driver was restarted during a format' 'Calls' \
+		'increase(snap_csi_operation_duration_seconds_count{method="NodeStageVolume",code="ABORTED"}[10m]) > 0' 'SnapCsiDown, while it did not run' \
 		'inspect volume half' 'volume half: NodeStageVolume fails'
 	incidents_ask
 	fsfreeze --unfreeze "$slow"
