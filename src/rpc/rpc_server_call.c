@@ -227,8 +227,8 @@ static void call_run(struct server_call *c)
 }
 
 /*
- * Opens the stream. Its owner has it until the owner ends it, or is notified that the caller has
- * left.
+ * Opens the stream. The owner may use the stream until the owner ends it, or is notified that the
+ * caller has left.
  */
 static void call_open_stream(struct server_call *c)
 {
