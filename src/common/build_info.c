@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The origin of this program's code. It has its own file, so that a new commit recompiles only this
- * file.
+ * Build information of this program: commit and flavour. It has its own file, so that a new commit
+ * recompiles only this file.
  */
 #include "common/build_info.h"
 

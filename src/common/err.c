@@ -69,11 +69,11 @@ static const char *advice(int errnum)
 {
 	switch (errnum) {
 	case EMFILE:
-		return " (the driver has as many as it may, see its \"ulimit -n\"; it is tried again)";
+		return " (the limit of the driver is reached, see its \"ulimit -n\"; the operation is retried)";
 	case ENFILE:
-		return " (raise the host's sysctl fs.file-max; it is tried again)";
+		return " (raise the host's sysctl fs.file-max; the operation is retried)";
 	case ENOMEM:
-		return " (the host, or the driver's memory limit; it is tried again)";
+		return " (the host is out of memory, or the driver's limit is reached; the operation is retried)";
 	default:
 		return "";
 	}

@@ -109,9 +109,10 @@ int dir_open(const char *path, int *ret, struct err *err)
 			continue;
 		next = openat(fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (next < 0 && errno == ENOTDIR)
-			return err_sys(err, ENOTDIR,
-			               "open %s: %s in it is a symbolic link or no directory", path,
-			               name);
+			return err_sys(
+				err, ENOTDIR,
+				"open %s: its component %s is a symbolic link or not a directory",
+				path, name);
 		if (next < 0)
 			return err_sys(err, errno, "open %s", path);
 		close(fd);

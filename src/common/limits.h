@@ -44,8 +44,8 @@
 #define LIMIT_FIELD_REASON (4 * 1024)      /* kubelet's reason for rejecting the driver */
 #define LIMIT_FIELD_STRING 128             /* any other string */
 /*
- * In an answer, because a longer message makes Kubernetes 1.37 reject the whole status of a pod or
- * claim.
+ * Limit of a message of health in an answer: a longer message makes Kubernetes 1.37 reject the whole
+ * status of the pod or claim.
  */
 #define LIMIT_HEALTH_MESSAGE 1024
 

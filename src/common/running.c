@@ -303,7 +303,8 @@ int64_t running_watch(struct running *r)
 	tell_at = tell_long(r);
 	while (next_untold(r, &seen, &at))
 		log_seen(
-			LOG_WARNING, "a call hangs: its caller has ended, and the kernel holds it",
+			LOG_WARNING,
+			"a call hangs: its caller has left, and its thread is blocked in the kernel",
 			&seen,
 			"dmesg of the node, and /proc/<pid>/task/<thread>/stack; other volumes are served");
 	return tell_at < at ? tell_at : at;

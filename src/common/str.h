@@ -72,7 +72,7 @@ static inline bool str_empty(const char *s)
 }
 
 /*
- * Parse a decimal number that is the whole string. `what` names the value in the error
+ * Parse the whole string as a decimal number. `what` names the value in the error
  * (INVALID_ARGUMENT); on failure *ret is unchanged. No sign for u64, no leading or trailing space;
  * the range is checked.
  */

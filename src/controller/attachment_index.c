@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Converts the events of the watch to entries of the table. An object is scanned without a tree;
- * the object is parsed only if a string has escapes or is longer than a name. Objects without a
+ * Converts the events of the watch to entries of the table. An object is scanned without
+ * building a JSON tree; it is parsed only if a string has escapes or is longer than a name. Objects without a
  * volume or without a node are ignored.
  *
  * One mutex guards the table and the fields below it. It is held for one object at a time.

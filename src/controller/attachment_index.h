@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The index of which volume is attached to which node. It is a table of all attachments of the
+ * An index of the attachments, by volume and node. It is a table of all attachments of the
  * namespace (attachment_table.h), kept up to date by a watch (kube_follow.h) and, at once, by this
  * driver's own writes. Any thread; no I/O.
  *

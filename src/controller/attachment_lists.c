@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Only one list of a kind runs at a time, and all calls that wait for it share the result.
- * Otherwise forty calls would make the API server search all attachments forty times, including
- * 50,000 of the Go plugin, just when its watch does not work.
+ * Otherwise forty waiting calls would make the API server scan all attachments, the Go plugin's
+ * included, forty times, just while the watch does not work.
  *
  * A call never uses a list that began before the call, because attachments created in between would
  * be missing. So calls that arrive during a list wait for the next list. Calls wait in a queue. The

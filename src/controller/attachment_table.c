@@ -33,7 +33,7 @@ enum {
 	IS_OURS = 2,
 	IS_LABELLED = 4,
 	IS_SEEN = 8,   /* the watch has delivered it */
-	HAS_NAME = 16, /* has its own name, in the lists */
+	HAS_NAME = 16, /* its name is not derived from node and volume; stored separately */
 	IS_ATTACHED = 32,
 	HAS_WHOLE_UID = 64, /* the uid is stored, not its hash */
 	FLAGS = 127,

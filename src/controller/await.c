@@ -42,7 +42,7 @@ FRAME_OF_ITS_OWN static char *ref_of(const struct controller *c, const struct ku
 	return xstrdup(ref);
 }
 
-/* Sets, for the log and /metrics, the condition that the last state does not meet. */
+/* Publishes the condition that the last state does not meet, for the log and /metrics. */
 FRAME_OF_ITS_OWN static void announce_wait(struct await *a)
 {
 	struct str why AUTO(str_clear) = STR_INIT(ERR_MSG_MAX);

@@ -21,7 +21,7 @@
 #include "controller/validate.h"
 #include "controller/volume.h"
 
-/* Kinds of operations, between which the request limit alternates. */
+/* Kinds of operations. Requests that wait for the request limit take turns by kind. */
 enum { WORK_OTHER, WORK_CREATE, WORK_DELETE, WORK_PUBLISH, WORK_UNPUBLISH };
 
 /*

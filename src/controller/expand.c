@@ -17,7 +17,7 @@
 #include "dpf/conditions.h"
 
 #define EXPAND_GOAL "timeout occurred while waiting for volume expansion"
-#define TRIES 5 /* for a volume whose status DPF is just writing */
+#define TRIES 5 /* after a conflict: DPF may be writing the status at the same time */
 
 /* ---- what can be refused at once ---- */
 

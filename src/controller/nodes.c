@@ -82,8 +82,8 @@ static int optional_kind_answer(struct optional_kind *optional, const struct kub
 }
 
 /*
- * Like kube_get(), but returns UNREADABLE for a refusal, and after it without a request for a
- * minute or more.
+ * Like kube_get(), but returns UNREADABLE if the API server refuses the read. For at least a minute
+ * after that, returns UNREADABLE without a request.
  */
 static int get_optional(struct controller *c, struct optional_kind *optional,
                         const struct kube_kind *kind, const char *ns, const char *name,

@@ -4,8 +4,8 @@
  * sufficient. This state may be older than other reads, usually by milliseconds. A volume that is
  * deleted or changed in that time is like a volume that is deleted or changed right after any read,
  * which no read can exclude: the attachment is awaited until DPF has attached it, and the next call
- * sees the change. If the volume has grown, the node requires only the smaller size of the device,
- * as for a volume that grows later.
+ * sees the change. If the volume has grown, the publish context has the earlier, smaller capacity,
+ * which the node takes as the minimum size of the device, as for a volume that grows later.
  *
  * A cached state does not justify a refusal, because a refusal may be final.
  */

@@ -125,7 +125,7 @@ static int check_readers(const struct volume_request *r, struct err *err)
 		"volume that has been written before (docs/reference/parameters.md, Volumes for readers)");
 }
 
-/* Refuses misspelled keys. volume_params_parse() does the same for the keys that it knows. */
+/* Refuses misspellings of these keys. volume_params_parse() refuses those of the other keys. */
 static int refuse_slips(const struct kvs *parameters, struct err *err)
 {
 	static const char *const known[] = { PARAM_POLICY, PARAM_FSTYPE };

@@ -220,7 +220,8 @@ static bool await_work(struct startup_taint *t, char **ret)
 
 		start_over_locked(t);
 		/*
-		 * Names come first, but a node whose check always fails does not block the pages.
+		 * Queued names take precedence until the next page is due, so that a node whose
+		 * check always fails does not stop the scan.
 		 */
 		if (now >= t->retry_at && now < t->page_at && (*ret = pop_name_locked(t)))
 			return true;

@@ -246,8 +246,8 @@ static int check_detached(const struct controller *c, const char *id, struct dea
 enum { NOT_PROVEN = 1 };
 
 /*
- * Deletes the volume with the uid from the API server's cache; the DELETE is refused if the volume
- * has been replaced. So a normal delete reads nothing from etcd. After a refusal no other uid is
+ * Deletes the volume. The precondition is the UID in the API server's cache, so a replaced volume
+ * is not deleted. So a normal delete reads nothing from etcd. After a refusal no other uid is
  * deleted, because an earlier DELETE may have had no answer, and the new volume may have been
  * returned to a caller.
  */

@@ -263,8 +263,8 @@ int provenance_check_type(const struct dpu_volume *v, enum access_type type, str
 }
 
 /*
- * Allows a use that is narrower than the one for which the volume was created, because fewer nodes,
- * or readers only, are harmless. So ReadWriteMany allows every mode, and ReadWriteOnce and
+ * Allows a use that is narrower than the one for which the volume was created: a use on fewer
+ * nodes, or only for reading, is harmless. So ReadWriteMany allows every mode, and ReadWriteOnce and
  * ReadOnlyMany allow one reader. A use that is not narrower is refused: ReadWriteOnce does not
  * allow many readers, and ReadOnlyMany does not allow a writer. A filesystem of an NVMe volume on
  * many nodes needs ReadOnlyMany itself, because writes of others through ReadWriteMany would change

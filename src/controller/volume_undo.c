@@ -16,8 +16,8 @@
 #include "controller/volume_provenance.h"
 
 /*
- * Sets the error if the first error, which is final, would be untrue. The code is open, so the
- * sidecar retries.
+ * Replaces a final error by ABORTED, so that the sidecar retries. A final code would claim that
+ * nothing is left, but the object may still exist.
  */
 static int refuse_undo(const struct await *a, const char *reason, const char *outcome,
                        struct err *err)
@@ -52,7 +52,7 @@ static bool may_be_in_use(const struct dpu_volume *v, const struct creation *cr,
 	return cr->was_bound || (dpu_volume_was_bound(v) && !(first->code == ERR_RANGE && wrong));
 }
 
-#define TRIES 3 /* for a volume whose status DPF is just writing */
+#define TRIES 3 /* after a conflict: DPF may be writing the status at the same time */
 
 /* Returns AWAIT_CHANGED if the object was not removed, and has to be re-read. */
 static int remove_left(const struct controller *c, const struct json *left, bool unfit,

@@ -282,7 +282,7 @@ static void flags_check_gate(const struct flags *f, struct strs *errors)
 		          f->control_socket);
 }
 
-/* Returns false if the value is refused. It is then not known whether --mode is missing. */
+/* Returns false if the value is refused. It is then unknown whether --mode is required. */
 static bool flags_check_probe(struct flags *f, struct strs *errors)
 {
 	struct err ignored = ERR_INIT;

@@ -200,7 +200,7 @@ static int args_check(const struct host_args *a, struct err *err)
 		               : 0;
 	}
 	return err_set(err, ERR_INVALID,
-	               "no command: attach, detach, list, check, watch or resume");
+	               "no command given (expected attach, detach, list, check, watch or resume)");
 }
 
 int host_args_parse(struct host_args *a, int argc, char *const argv[], struct err *err)

@@ -177,10 +177,11 @@ static int host_check_functions(struct findings *f, const struct device_world *w
 			"in the host's firmware and NVME_EMULATION_NUM_VF is set in the DPU's",
 			where.ptr);
 	if (slots)
-		add_finding(f, "ok",
-		            "%u hot-plug slots of the DPU (" NOT_PLUGGED_AGAIN
-		            "; host check -f FILE finds such an attachment)",
-		            slots);
+		add_finding(
+			f, "ok",
+			"%u hot-plug slots of the DPU (" NOT_PLUGGED_AGAIN
+			"; host check -f FILE reports whether an attachment lacks its function)",
+			slots);
 	else
 		add_finding(f, level,
 		            "the DPU has no hot-plug slots (%s): for hot-plugged NVMe and for "

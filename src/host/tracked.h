@@ -57,8 +57,8 @@ struct tracked_table {
 };
 
 /*
- * To be called before the first and after the last attachment of a complete list. Attachments that
- * were not in the list become `missing`.
+ * Begin a complete list, before its first attachment, and end it, after its last. Attachments that
+ * are not in the list become `missing`.
  */
 void tracked_list_begin(struct tracked_table *t);
 void tracked_list_end(struct tracked_table *t, int64_t now);

@@ -18,7 +18,7 @@
 
 struct watch_way;
 struct watch_config {
-	struct json *tree; /* the strings of all ways point into it */
+	struct json *tree; /* owns the strings of all entries */
 	struct watch_way *volumes, *otherwise;
 	size_t n;
 };

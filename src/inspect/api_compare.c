@@ -113,7 +113,7 @@ static void compare_state(const struct pair *p)
 
 	if (deleting >= 0)
 		inspect_finding(p->l->r, object, WHO_USES,
-		                "DPUVolumeAttachment %s has been in deletion for %s while the "
+		                "DPUVolumeAttachment %s has been terminating for %s while the "
 		                "volume is staged",
 		                api_text(p->attachment, "name"), inspect_age(deleting, buf));
 	else if (!api_is(p->attachment, "ready"))

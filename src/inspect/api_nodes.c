@@ -13,7 +13,7 @@
 #include "common/str.h"
 #include "dpf/dpu_node.h"
 
-#define UNREADY_S 10 /* a DPU that has not been Ready for less time may be starting */
+#define UNREADY_S 10 /* a DPU that became not Ready less than this long ago may be starting */
 
 struct dpu_host {
 	const char *name;

@@ -300,7 +300,7 @@ static void tell_homeless(struct api_scan *l, const char *id, const struct json 
 	char *ref AUTO(free) = api_ref(l, &dpu_attachment_kind, api_text(a, "name"));
 	char *next AUTO(free) = xasprintf(
 		"if the host was shut down permanently (kubectl -n %s get dpunodes), taint its "
-		"Node out-of-service or delete the Node, and Kubernetes detaches; if neither "
+		"Node out-of-service or delete the Node; Kubernetes then detaches the volume. If neither "
 		"Node nor VolumeAttachment is left: kubectl -n %s delete dpuvolumeattachments %s",
 		l->c.namespace, l->c.namespace, api_text(a, "name"));
 

@@ -117,7 +117,7 @@ static void state_report_deleting(struct api_scan *l, const struct kube_kind *ki
 	json_foreach (f, json_member(facts, "finalizers"))
 		strs_add(&names, json_text(f) ? json_text(f) : "?");
 	finalizers = names.n ? strs_join(&names, ", ") : xstrdup("none");
-	str_addf(&what, "has been in deletion for %s; finalizers: %s",
+	str_addf(&what, "has been terminating for %s; finalizers: %s",
 	         inspect_age(api_seconds(facts, "deleting"), buf), finalizers);
 	if (json_member(facts, "warning")) {
 		str_add(&what, "; ");

@@ -108,7 +108,8 @@ int bundle_mounts(struct bundle *b, struct err *err)
 		return 0;
 	/* If the scan of the host was abandoned, this scan would also hang. */
 	if (json_at(b->r->tree, "node.hangs"))
-		return bundle_add(b, "mountinfo.error.txt", "the host does not answer\n", err);
+		return bundle_add(b, "mountinfo.error.txt",
+		                  "not read: the scan of this host's state hangs\n", err);
 	path = xasprintf("%s/self/mountinfo", b->o->flags.proc_root);
 	if (file_read(path, LIMIT_MOUNTINFO, &text, NULL, &failed))
 		return bundle_add(b, "mountinfo.error.txt", failed.msg, err);

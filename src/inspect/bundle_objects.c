@@ -103,8 +103,8 @@ static int bundle_object(void *arg, const struct json *item, struct err *err)
 }
 
 /*
- * Writes the objects of one kind. A failure of the API server is written as a file; a failure of
- * the archive ends it.
+ * Writes the objects of one kind. If the list fails, the error is written to the archive as a file.
+ * Returns -1 only if the archive cannot be written.
  */
 static int bundle_kind(struct bundle *b, struct kube *k, const struct kube_kind *kind,
                        const char *ns, struct err *err)

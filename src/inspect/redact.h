@@ -6,8 +6,8 @@
 
 /*
  * Returns a copy without managedFields, and without annotations and labels other than the driver's
- * and those of Kubernetes' storage. In parameters, contexts and members named like a secret, the
- * names stay, with REDACTED as value. A new root.
+ * and those of Kubernetes' storage. In parameters, contexts, and members whose name suggests a
+ * secret, the key is kept and the value is replaced by REDACTED. A new root.
  */
 #define REDACTED "(removed)"
 struct json *redact_object(const struct json *object);

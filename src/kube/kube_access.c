@@ -8,8 +8,8 @@
  * passwords, impersonation and fields of a wrong type are refused with an error that names them.
  *
  * Several kubeconfigs, separated by ':' as in $KUBECONFIG, are read as client-go does: a missing
- * file counts as empty, and the first file that has an entry of a name, or a current context, takes
- * precedence.
+ * file counts as empty, and the first file that defines a named entry, or sets the current context,
+ * takes precedence.
  */
 #include "kube/kube_access.h"
 

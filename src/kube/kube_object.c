@@ -208,7 +208,10 @@ static int delete_conflict(struct kube *k, const struct kube_operation *op, cons
 	return rc ? rc : kube_target_failed(k, &op->target, r, err);
 }
 
-/* Accepts a Status of success, or the object: as it was, or as it is while finalizers hold it. */
+/*
+ * Accepts a Status "Success", or the object: its last state, or its current state if finalizers
+ * delay the deletion.
+ */
 static int check_deleted(const struct kube_operation *op, const struct http_result *r,
                          struct err *err)
 {

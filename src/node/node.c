@@ -31,6 +31,6 @@ int node_boot_id(const struct node *n, char ret[BOOT_ID_SIZE], struct err *err)
 	}
 	if (read_boot_id(n->o.proc_root, ret, err) == 0)
 		return 0;
-	err_wrap(err, "the boot's id cannot be read");
+	err_wrap(err, "cannot read the boot ID");
 	return err_recode(err, ERR_UNAVAILABLE);
 }

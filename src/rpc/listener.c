@@ -107,8 +107,9 @@ static struct flock owner_lock(short type, ino_t socket_file)
 }
 
 /*
- * Returns the pid of the process that created the socket; 0 if that process is another program, or
- * is not visible here.
+ * Returns the pid of the driver that created the socket, which holds its lock. Returns 0 if no
+ * process holds the lock, because another program created the socket or its creator has ended, or
+ * if that process is in a PID namespace that is not visible here.
  */
 static pid_t owner_of(const char *path)
 {
@@ -357,8 +358,9 @@ static void listener_on_connected(void *arg, struct relay *relay, int fd)
 
 /*
  * Returns true for root, and for the user that the driver runs as. If the mode lets group or others
- * write to the socket, they are also permitted. Otherwise the mode has already excluded others,
- * unless they have a capability, or a descriptor that another process gave them.
+ * write to the socket, they are also permitted. Otherwise connect() has already rejected other
+ * users, except processes with a capability that overrides the mode, or with a descriptor from
+ * another process.
  */
 static bool may_connect(const struct listener *l, const struct ucred *peer)
 {

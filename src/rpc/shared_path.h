@@ -8,7 +8,7 @@
 #include "rpc/rpc_server.h"
 
 struct shared_path {
-	const char *path; /* must outlive it, like the data of `service` */
+	const char *path; /* must outlive this struct; so must the data of `service` */
 	struct rpc_service service;
 	struct rpc_server *server; /* NULL: the path is not served by this process */
 	/*

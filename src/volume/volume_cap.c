@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Properties of access modes and filesystems as tables, and for each kind of volume the rule for
- * its uses; for NVMe, the rule that keeps several nodes from writing one filesystem. Pure
- * functions, any thread. The use for which a volume was created (its recorded access type) is not
+ * Tables of the properties of access modes and filesystems and, for each kind of volume, the rule
+ * for permitted uses. For NVMe, that rule prevents several nodes from writing to one filesystem.
+ * Pure functions, any thread. The use for which a volume was created (its recorded access type) is not
  * checked here.
  */
 #include "volume/volume_cap.h"

@@ -543,7 +543,7 @@ START_TEST(a_deletion_that_a_finalizer_keeps_names_it)
 	free(sim_http("DELETE", STORAGE "/dpuvolumes/v1", ""));
 	later = 720;
 	look(NULL);
-	expect("DPUVolume dpf/v1", "has been in deletion for 12 min",
+	expect("DPUVolume dpf/v1", "has been terminating for 12 min",
 	       "by hand: DPF then deletes the volume's storage, even while it is attached");
 	expect("DPUVolume dpf/v1", "finalizers: ", "");
 	row("a finalizer blocks a deletion", "DPUVolume dpf/v1", "");
@@ -560,7 +560,7 @@ START_TEST(a_stuck_attachment_warns_of_its_function_and_not_of_the_storage)
 	free(sim_http("DELETE", STORAGE "/dpuvolumeattachments/n1-v1", ""));
 	later = 720;
 	look(NULL);
-	expect("DPUVolumeAttachment dpf/n1-v1", "has been in deletion for 12 min",
+	expect("DPUVolumeAttachment dpf/n1-v1", "has been terminating for 12 min",
 	       "by hand: the DPU may keep the function");
 	stop();
 }

@@ -348,9 +348,9 @@ class Volume(kubelet.Volume):
             elif os.path.lexists(path) and path != self.staging:
                 found.append("empty staging file" if what == "staged" else "empty target")
         if any("/run/looking/" in point for point in mounts):
-            found.append("mount that probes the tag")
+            found.append("mount of the tag probe")
         elif host.looking():
-            found.append("directory that probes the tag")
+            found.append("directory of the tag probe")
         found += [name + " still runs" for _, name in host.children()]
         return "; ".join(found)
 

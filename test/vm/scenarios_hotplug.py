@@ -94,7 +94,7 @@ def what_nobody_has_plugged(w):
     before = w.vm.sh("for d in /sys/bus/pci/devices/*; do echo $d $(readlink $d/driver) $(cat $d/driver_override); done")
     for what, address, words in (("the static PF", w.pf[0], "static PF"), ("a local disk of the same vendor", w.pf[1], "hot-plug slots"),
                                  ("a VF", w.vf(0), "is a VF of")):
-        fault = w.fault(f"functionType: pf, and the published address is of {what}")
+        fault = w.fault(f"functionType: pf, and the published address is that of {what}")
         for block in (False, True):
             fault.ask(f"NodeStageVolume{', raw block' * block}", disk.volume(address, block=block).stage, "FAILED_PRECONDITION", address, words)
         fault.then("untouched")

@@ -361,8 +361,8 @@ int device_release(const struct device_world *w, const struct device *dev, struc
 }
 
 /*
- * Returns true if the function is for volumes. For a kind without VFs, only a function in a slot of
- * the DPU certainly is.
+ * Returns true if the function is for volumes. For a kind without VFs, only a function in one of the
+ * DPU's hot-plug slots is proven to be for volumes.
  */
 static bool is_ours(const struct device_world *w, const struct device_kind *kind, const char *pci)
 {

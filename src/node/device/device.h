@@ -288,8 +288,8 @@ struct device_vfs {
 	unsigned present, possible;
 };
 /*
- * Finds one of these PFs whose VFs need more than the numbers of one bus, while no more VFs are
- * present than one bus may have. ret->possible 0: no such PF.
+ * Finds a static PF that supports more VFs than fit on one bus, while no more VFs are present than
+ * fit. ret->possible is 0 if there is no such PF.
  */
 int device_vfs_without_bus(const struct device_world *w, struct device_vfs *ret, struct err *err)
 	MUST_CHECK;

@@ -401,8 +401,8 @@ static int format(const struct format_plan *p, struct deadline d, struct fsprobe
 		return err_wrap(err, "read the formatting record of this volume");
 	if (p->unfinished && rc == DISK_RECORD_ABSENT) {
 		err_set(err, ERR_PRECONDITION,
-		        "%s has an xfs whose mkfs was interrupted, but not on this node since it "
-		        "was attached: it is not formatted again. If this volume has never held "
+		        "%s has an xfs whose mkfs was interrupted, and this node has no record of "
+		        "that mkfs for the current attachment: it is not formatted again. If this volume has never held "
 		        "data, clear it with \"blkdiscard -z\"",
 		        r->dev->path);
 		return err_set_kind(err, ERR_KIND_HAS_DATA);

@@ -75,7 +75,7 @@ int gatekeeper_enable(struct gatekeeper *g, void *stream, const char *node, int6
 /* Reports that the stream has ended. Does nothing if the stream no longer holds the gate. */
 void gatekeeper_left(struct gatekeeper *g, void *stream);
 
-/* ---- the rest of the node; any thread ---- */
+/* ---- for the rest of the node; callable from any thread ---- */
 
 bool gatekeeper_permits(struct gatekeeper *g);
 /*

@@ -7,8 +7,8 @@
  * It waits for a volume that is published for a pod without any process, and for a volume that is
  * staged but published for no pod. It does not wait for volumes of a running pod, because pods and
  * their mounts stay during an update of the driver. A pod whose container crashes repeatedly counts
- * as running, because its sandbox runs. A volume of a pod that is about to start is waited for
- * until the pod has started.
+ * as running, because its sandbox runs. If a pod is about to start, the wait for its volume
+ * ends when the pod has started.
  */
 #pragma once
 

@@ -18,7 +18,7 @@
 int node_recover_records(const struct node *n, struct str *did, struct strs *unfinished,
                          struct err *err) MUST_CHECK;
 /*
- * Does the recovery that may hang, so it runs concurrently with RPC calls: clears driver_override
+ * Performs the steps that may hang, so it runs concurrently with RPC calls: clears driver_override
  * of each function for volumes, and removes mounts that were made only to probe a share. A function
  * that does not answer within hang_ms (struct device_world) is logged and skipped. Logs its
  * changes. Other mounts, bindings and records are left to the calls that handle them.

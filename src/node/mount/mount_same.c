@@ -258,8 +258,8 @@ static bool value_differs(size_t row, const struct strs *flags, const struct str
 /* ---- the comparison ---- */
 
 /*
- * Compares the update of access times, which is one choice among several words. Contradictory words
- * are not compared.
+ * Compares the atime policy, for which the flags exclude each other (noatime, relatime,
+ * strictatime). Contradictory flags are not compared.
  */
 static bool atime_differs(const struct strs *flags, const struct strs *shown)
 {

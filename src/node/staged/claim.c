@@ -281,8 +281,8 @@ static int claim_check_unstaging(const struct claim *c, struct err *err)
 		return err_recode(err, ERR_UNAVAILABLE);
 	}
 	err_set(err, ERR_PRECONDITION,
-	        "%s: still held by processes of volume %s, whose unstage has not ended; a disk "
-	        "belongs to one volume on a node: unstage %s first",
+	        "%s: a process still holds it for volume %s, which is not completely unstaged; a "
+	        "disk belongs to one volume on a node: unstage %s first",
 	        c->dev->path, volume, volume);
 	return err_set_kind(err, ERR_KIND_HELD);
 }

@@ -3,8 +3,8 @@
  * Ensures that only one volume of the node uses a disk or share, and at only one staging path. Only
  * this file compares a volume with the other volumes of the node. No state, any thread.
  *
- * Other mountpoints of a disk are found in mountinfo by the device number of the disk, of its
- * partitions, or of a bound device node. Published targets of the same volume are not conflicts. If
+ * Other mountpoints of a disk are found in mountinfo by the device number of the disk or of a
+ * partition, and bind mounts of a device node by the number of the node. Published targets of the same volume are not conflicts. If
  * the disk was unmounted by an unstage of another volume and still has a holder, it belongs to that
  * volume.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds a volume by a path. struct located owns the mount table into which its mountpoint points.
- * The disk is searched for by the mount's device number. Only located_open() opens it, because
+ * The disk is looked up by the mount's device number. Only located_open() opens it, because
  * opening a device that hangs may block.
  */
 #include "node/target/located.h"

@@ -22,8 +22,8 @@
 #include "node/mount/fsprobe.h"
 
 /*
- * Maximum number of stacked mounts that mountpoint_unmount() removes; retries have never created as
- * many.
+ * Maximum number of stacked mounts that mountpoint_unmount() removes; far more than retries are
+ * known to create.
  */
 #define MAX_LAYERS 256
 #define NO_DISK makedev(0, 0)

@@ -56,8 +56,8 @@ enum { DISK_RECORD_ABSENT = 1 };
 int disk_record_read(const struct node *n, const char *volume_id, enum disk_record_kind kind,
                      struct device *dev, dev_t *fs, struct err *err) MUST_CHECK;
 /*
- * Returns a description for messages, "mkfs.ext4 of volume pvc-1", from the name and text of a
- * tool's file; malloc'ed. Returns NULL if the text is truncated.
+ * Returns a description for messages, such as "mkfs.ext4 of volume pvc-1", from the file name and
+ * the text of a tool's record; malloc'ed. Returns NULL if the text is truncated.
  */
 char *disk_record_describe(const char *name, const char *text);
 /*

@@ -178,7 +178,7 @@ static void keep_in_place(int fd)
 	}
 }
 
-/* Writes from the start of the file, in the blocks that it has. */
+/* Overwrites the file from its start, in its allocated blocks, so that a full disk does not matter. */
 static int state_file_overwrite(const char *path, int flags, const char *bytes, size_t n,
                                 struct err *err)
 {

@@ -27,7 +27,7 @@ START_TEST(a_shortage_says_what_to_do)
 	} rows[] = {
 		{ EMFILE, "ulimit -n" },
 		{ ENFILE, "fs.file-max" },
-		{ ENOMEM, "memory limit" },
+		{ ENOMEM, "driver's limit" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -58,7 +58,7 @@ START_TEST(an_errno_means_what_its_system_call_says)
 		{ ERR_CALL_LOCK, ENOLCK, ERR_UNAVAILABLE, "no memory", "No locks" },
 		/* Any other errno has its usual meaning. */
 		{ ERR_CALL_INOTIFY, ENOENT, ERR_NOT_FOUND, ": No such file", "next" },
-		{ ERR_CALL_TASK, ENOMEM, ERR_UNAVAILABLE, "memory limit", "pids" },
+		{ ERR_CALL_TASK, ENOMEM, ERR_UNAVAILABLE, "driver's limit", "pids" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

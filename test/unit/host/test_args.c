@@ -27,7 +27,7 @@ static int parse(struct host_args *a, const char *line, char words[LINE_MAX_BYTE
 static const struct {
 	const char *line, *error;
 } wrongs[] = {
-	{ "", "no command: attach, detach, list, check, watch or resume" },
+	{ "", "no command given (expected attach, detach, list, check, watch or resume)" },
 	{ "mount", "\"mount\" is not a command" },
 	{ "dettach a", "\"dettach\" is not a command; write host detach" },
 	{ "attach -f a --read_onyl", "--read_onyl is not an option; write --read-only" },

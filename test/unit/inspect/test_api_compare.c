@@ -48,7 +48,7 @@ static const struct {
 	  API("\"node\":\"n1\",\"ready\":false,\"reason\":\"is not attached: Ready=False\""),
 	  "staged, but DPUVolumeAttachment a is not attached: Ready=False" },
 	{ "being deleted", "{" STAGED "}", API(HERE "\"deleting\":50"),
-	  "has been in deletion for 50 s while the volume is staged" },
+	  "has been terminating for 50 s while the volume is staged" },
 	{ "attached elsewhere", "{" STAGED "}", API("\"node\":\"n2\",\"ready\":true"),
 	  "staged on this node, but attached to n2" },
 	{ "detached", "{" STAGED "}", "{\"volume\":{}}",

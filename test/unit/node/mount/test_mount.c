@@ -140,7 +140,8 @@ START_TEST(a_link_that_replaces_a_directory_leads_no_mount_away)
 	/* Nor is the link followed later. */
 	run_tool("cd %s && mount --bind source root/point", dir);
 	ck_assert_int_eq(mount_remove(point, false, &err), -1);
-	ck_assert_msg(strstr(err.msg, "folder in it is a symbolic link") != NULL, "%s", err.msg);
+	ck_assert_msg(strstr(err.msg, "its component folder is a symbolic link") != NULL, "%s",
+	              err.msg);
 	mount_target_clear(&at);
 	err_clear(&err);
 	ck_assert_int_eq(mount_target_open(point, &at, &err), -1);

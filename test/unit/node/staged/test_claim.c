@@ -279,7 +279,7 @@ START_TEST(a_disk_that_is_held_after_its_unmount_belongs_to_its_volume_yet)
 	ck_assert_int_eq(node_unstage(&w.node, "pvc-a", a.staging_path, soon(), &err), -1);
 	node_world_patient(&w);
 	ck_assert_msg(err.code == ERR_UNAVAILABLE, "%s", err.msg);
-	refused("pvc-b", "ext4", "held by processes of volume pvc-a");
+	refused("pvc-b", "ext4", "a process still holds it for volume pvc-a");
 	stage_ok("pvc-a", "ext4"); /* its own */
 	close(fd);
 	err_clear(&err);

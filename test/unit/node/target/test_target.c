@@ -57,7 +57,7 @@ START_TEST(levels_that_are_missing_are_made_and_taken_back)
 		{ "a file with data", "data", TARGET_FILE, 0, "2 bytes of data" },
 		{ "a link to a directory", "link", TARGET_DIR, 0, "is not a directory" },
 		{ "a fifo", "fifo", TARGET_FILE, 0, "is not a file" },
-		{ "below a file", "empty/x/y", TARGET_DIR, 0, "no directory" },
+		{ "below a file", "empty/x/y", TARGET_DIR, 0, "not a directory" },
 		{ "below a link", "link/x", TARGET_DIR, 0, "is a symbolic link" },
 		{ "a file below a link", "link/x", TARGET_FILE, 0, "is a symbolic link" },
 	};

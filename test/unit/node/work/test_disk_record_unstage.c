@@ -172,8 +172,7 @@ END_TEST
 static void not_known(int rc, struct err *err)
 {
 	ck_assert_int_eq(rc, -1);
-	ck_assert_msg(err->code == ERR_UNAVAILABLE &&
-	                      strstr(err->msg, "the boot's id cannot be read"),
+	ck_assert_msg(err->code == ERR_UNAVAILABLE && strstr(err->msg, "cannot read the boot ID"),
 	              "%s", err->msg);
 	err_clear(err);
 }

@@ -204,7 +204,8 @@ START_TEST(a_tool_is_not_passed_over_while_the_boot_is_not_known)
 	node_world_restart(&w, false);
 	for (int again = 0; again < 2; again++) {
 		ck_assert_int_eq(unstage(&err), -1);
-		ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "boot's id cannot"),
+		ck_assert_msg(err.code == ERR_UNAVAILABLE &&
+		                      strstr(err.msg, "cannot read the boot ID"),
 		              "%s: %s", err_code_name(err.code), err.msg);
 	}
 	node_world_tell_boot(&w);
