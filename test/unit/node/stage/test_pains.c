@@ -104,7 +104,7 @@ START_TEST(an_xfs_and_its_copy_are_mounted_side_by_side)
 	run_tool("echo rows > %s/table", w.staging);
 	unstage_ok();
 	copy = nvme_world_add(&w.nvme, 1, OTHER_UUID, 320 * MIB);
-	run_tool("dd if=%s of=%s bs=1M conv=sparse status=none && sync", disk->loop, copy->loop);
+	run_tool("dd if=%s of=%s bs=1M conv=sparse,fsync status=none", disk->loop, copy->loop);
 	staging = xasprintf("%s/kubelet/copy", w.nvme.root);
 	two = stage_request(&w, copy, "xfs", MODE_SINGLE_NODE_WRITER);
 	two.volume_id = "pvc-copy";
@@ -260,7 +260,8 @@ START_TEST(a_btrfs_whose_disk_gives_read_errors_is_only_unmounted)
 	begin();
 	s = stage_request(&w, disk, "btrfs", MODE_SINGLE_NODE_WRITER);
 	stage_ok(&s);
-	run_tool("sync && truncate -s 0 %s && blockdev --flushbufs %s", disk->image, disk->loop);
+	run_tool("sync -f %s && truncate -s 0 %s && blockdev --flushbufs %s", w.staging,
+	         disk->image, disk->loop);
 	ck_assert_msg(node_unstage(&w.node, VOLUME_ID, w.staging, soon(), &err) == 0, "%s",
 	              err.msg);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 0);

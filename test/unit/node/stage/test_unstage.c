@@ -836,7 +836,8 @@ START_TEST(a_refused_unstage_writes_nothing_to_a_disk_that_is_only_read)
 	unstage_held(ERR_UNAVAILABLE, "its staging path is unmounted");
 	let_go(holder);
 	unstage_ok();
-	run_tool("sync && cmp %s/dirty %s", w.nvme.root, disk->image);
+	run_tool("blockdev --flushbufs %s && cmp %s/dirty %s", disk->loop, w.nvme.root,
+	         disk->image);
 	node_world_clear(&w);
 }
 END_TEST
