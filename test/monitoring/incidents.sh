@@ -154,7 +154,8 @@ is_deleted() { # URL
 	[ "$(world_curl --output /dev/null --write-out '%{http_code}' "$1")" = 404 ]
 }
 incidents_begin() {
-	exec {busy}<"$busy_file" {raw}<"$raw_device"
+	sleep 1000000 3<"$busy_file" 4<"$raw_device" & # a process of its own, so that no other one inherits the descriptors
+	holder=$!
 	world_curl --fail --output /dev/null --request DELETE "$unplugged_url" || give_up 'the attachment of unplugged cannot be deleted'
 	world_until 10 is_deleted "$unplugged_url" || give_up 'unplugged stays attached'
 	parameters=$hotplug_parameters
@@ -172,7 +173,12 @@ incidents_begin() {
 		sleep 1
 	done >"$WORLD/busy" 2>&1 &
 	unstager=$!
-	WORLD_PIDS+=("$waiter" "$unstager")
+	until [ -e "$WORLD/healed" ]; do
+		fault '{"resource": "dpuvolumes", "dropWatch": true, "times": 1}'
+		sleep 1.1 # a stream that has lived for a second is opened again at once
+	done >"$WORLD/cutter" 2>&1 &
+	cutter=$!
+	WORLD_PIDS+=("$holder" "$waiter" "$unstager" "$cutter")
 	echo "$gone_pci" >"$WORLD/sim/$NODE/sys/bus/pci/drivers/nvme/unbind"
 	world_until 10 test ! -e "$WORLD/sim/$NODE/sys/bus/pci/devices/$gone_pci/driver" || give_up 'the function does not vanish'
 }
@@ -222,7 +228,7 @@ incidents_of_calls() {
 		'inspect volume orphan' 'volume orphan: ControllerPublishVolume fails with FAILED_PRECONDITION'
 	incident 'a process holds a volume that is to be unstaged' 'What kept volumes from being unstaged' \
 		'increase(snap_csi_unstage_blocked_total[10m]) > 0' SnapCsiVolumeStuck \
-		'inspect volume busy' 'pid N \(bash\) has [^ ]*/busy/globalmount/file open'
+		'inspect volume busy' 'pid N \(sleep\) has [^ ]*/busy/globalmount/file open'
 	first_command 'a process holds a raw block volume' 'that of 7' 'inspect volume raw' 'volume raw: NodeUnpublishVolume fails with UNAVAILABLE: [^,]*has the device open'
 	first_command 'a hot-plugged function was detached under a pod' 'that of 3' 'inspect volume unplugged' \
 		'volume unplugged: .* which no longer exists on this host: it was detached while in use'
@@ -242,8 +248,9 @@ incidents_heal() {
 	ask ControllerUnpublishVolume "$unplugged_gone"
 	ask ControllerUnpublishVolume "$another_gone"
 	: >"$WORLD/healed"
-	wait "$waiter" "$unstager"
-	exec {busy}<&- {raw}<&-
+	wait "$waiter" "$unstager" "$cutter"
+	child_signal TERM "$holder"
+	wait "$holder"
 	first_command 'the holder of 7 has ended, and kubelet has not yet retried' 'that of 7' 'inspect volume busy' \
 		'/[^ ]* was in use at the last attempt; no holder is visible now'
 	incidents_ask
