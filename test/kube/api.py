@@ -15,6 +15,7 @@ import traceback
 import api_cases
 import api_host
 import bench
+import growing_crd
 from api_lab import (ACCOUNT, ATTACHMENTS, DIR, DPF, NODE, PORT, VOLUMES, Driver, Failed, Lab, ask, certify, compact, exists, is_answered,
                      make_account_key, raw, remove, replace, slow_request, text_of, token, until)
 
@@ -394,7 +395,6 @@ def _(lab):
 
 
 # ---------------------------------------------------------------- another CRD
-CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/dpuvolumes.storage.dpu.nvidia.com"
 ROLE = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{DPF}/roles/{ACCOUNT}"
 
 
@@ -405,22 +405,6 @@ def offers_growth(driver):
     if len(found) != 1:
         raise Failed("controller and plugin disagree about expansion")
     return found.pop()
-
-
-def spec_rules(crd):
-    return crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"]
-
-
-def set_crd(change):
-    crd = ask("GET", CRD)
-    change(spec_rules(crd))
-    ask("PUT", CRD, crd)
-    want = [rule["rule"] for rule in spec_rules(crd)]
-
-    def published():
-        schema = json.dumps(ask("GET", "/openapi/v3/apis/storage.dpu.nvidia.com/v1alpha1"))
-        return all(json.dumps(rule) in schema for rule in want)
-    until("the schema is published", published)
 
 
 def growth(driver):
@@ -449,20 +433,17 @@ def growth(driver):
 def _(lab):
     if offers_growth(lab.direct):
         raise Failed("offered where spec.resources is immutable")
-    frozen = "self.resources == oldSelf.resources"
-    grows = ("quantity(string(self.resources.requests['storage']))"
-             ".compareTo(quantity(string(oldSelf.resources.requests['storage']))) >= 0")
     command = lab.sim.command
     lab.sim.kill()
     lab.sim.command = [*command, "--growing-volumes"]
     lab.start_sim()
-    set_crd(lambda rules: next(r for r in rules if r["rule"] == frozen).update(rule=grows))
+    growing_crd.let_volumes_grow(ask, True)
     driver = Driver("driver-growing", f"{DIR}/direct.kubeconfig")
     try:
         said = growth(driver)
     finally:
         driver.kill()
-        set_crd(lambda rules: next(r for r in rules if r["rule"] == grows).update(rule=frozen))
+        growing_crd.let_volumes_grow(ask, False)
         lab.sim.kill()
         lab.sim.command = command
         lab.start_sim()

@@ -698,7 +698,7 @@ def _():
         pins = dict(re.findall(r"external-(\w+)/v\d+ (v[0-9.]+)$", file.read(), flags=re.M))
     with open(f"{CHART}/values.yaml", encoding="utf-8") as file:
         text = file.read()
-    for name, what in (("attacher", "csi-attacher"), ("provisioner", "csi-provisioner")):
+    for name, what in (("attacher", "csi-attacher"), ("provisioner", "csi-provisioner"), ("resizer", "csi-resizer")):
         check(f"repository: sig-storage/{what}, tag: {pins[name]}" in text, f"{what} is tested as {pins[name]}")
 
 

@@ -19,6 +19,7 @@
 # KUBE_BIN, the folder of Kubernetes' programs (build/kube/bin); those of 1.37 get the feature gate CSIVolumeHealth;
 # CLUSTER_STATUS_UPDATE and CLUSTER_STATUS_REPORT, kubelet's nodeStatusUpdateFrequency and nodeStatusReportFrequency
 # (kubelet's own defaults, as on a user's node; the suites set the first to 2s, which saves them four seconds a pod);
+# CLUSTER_HEALTH_PERIOD, how often kubelet asks for the health and the statistics of volumes (5s; kubelet's default is 1m);
 # CLUSTER_KUBELET_DIR, kubelet's folder when it is not below CLUSTER_DIR (only in a mount namespace of one's own:
 # external.sh). Needs root.
 # A process is ended only when its id and its start time are those that were noted when it was started, or when it is
@@ -225,7 +226,7 @@ configure_node() { # HOME NAME ADDRESS SUBNET KUBELET-DIR CGROUP
 		[ -z "${CLUSTER_STATUS_UPDATE:-}" ] || echo "nodeStatusUpdateFrequency: $CLUSTER_STATUS_UPDATE"
 		[ -z "${CLUSTER_STATUS_REPORT:-}" ] || echo "nodeStatusReportFrequency: $CLUSTER_STATUS_REPORT"
 		# kubelet asks for the health of volumes as often as for their statistics.
-		[ "$(kube_minor)" -lt 37 ] || printf '%s\n' 'featureGates: {CSIVolumeHealth: true}' 'volumeStatsAggPeriod: 5s'
+		[ "$(kube_minor)" -lt 37 ] || printf '%s\n' 'featureGates: {CSIVolumeHealth: true}' "volumeStatsAggPeriod: ${CLUSTER_HEALTH_PERIOD:-5s}"
 	} >>"$1/kubelet.yaml"
 }
 
@@ -268,7 +269,7 @@ start_kubelet() { kubelet kubelet "$DIR" "$NODE" "$ADDRESS" "$KUBELET_DIR"; }
 
 start_sim() {
 	run sim "$OUT/snap-sim" --kubeconfig="$ADMIN" --namespace="$NAMESPACE" --node="$NODE" --node="$SECOND" --vfs="${CLUSTER_VFS:-4}" \
-		--hotplug-slots="${CLUSTER_SLOTS:-2}" --state="$DIR/sim" --port-file="$DIR/run/sim.port" --v=1
+		--hotplug-slots="${CLUSTER_SLOTS:-2}" --growing-volumes --state="$DIR/sim" --port-file="$DIR/run/sim.port" --v=1
 }
 
 node_ready() { # NAME
@@ -383,6 +384,12 @@ start_provisioner() {
 start_attacher() {
 	run_again attacher "$BIN/csi-attacher" --kubeconfig="$DIR/account.kubeconfig" --csi-address="$CSI_SOCKET" \
 		--timeout=120s --retry-interval-start=500ms "${election[@]}" --v=2 ${ATTACHER_ARGUMENT:+"$ATTACHER_ARGUMENT"}
+}
+
+# Not one of the driver's sidecars, because it ends where DPF's CRD forbids growth: a scenario that changes the CRD starts it.
+start_resizer() {
+	run_again resizer "$BIN/csi-resizer" --kubeconfig="$DIR/account.kubeconfig" --csi-address="$CSI_SOCKET" \
+		--timeout=120s --retry-interval-start=500ms "${election[@]}" --v=2
 }
 
 driver() {

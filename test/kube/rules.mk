@@ -34,7 +34,7 @@ cluster-check:
 cluster-down:
 	$(Q)$(KUBE_ENV) test/kube/cluster.sh down
 ## e2e-kube: claims and pods through a real API server, kubelet and sidecars (root)
-e2e-kube: $(BIN) $(KUBE_SIM) $(CSI_CALL) $(KUBE_BIN)/.built
+e2e-kube: $(BIN) $(KUBE_SIM) $(CSI_CALL) $(KUBE_BIN)/.built $(KUBE_BIN)/helm
 	$(Q)$(KUBE_ENV) test/kube/e2e.sh
 ## e2e-kube-pods: claims and pods with the driver in pods, from manifests/ and the image of make image-test (root)
 e2e-kube-pods: $(BIN) $(KUBE_SIM) $(CSI_CALL) $(KUBE_BIN)/.built $(KUBE_BIN)/helm
