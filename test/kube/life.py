@@ -4,7 +4,7 @@ import subprocess
 import time
 
 import page
-from kube import (DPF, DRIVER, DIR, Failed, claim, create, delete, event_with, fault, find, get,
+from kube import (DPF, DRIVER, DIR, Failed, claim, create, delete, event_with, events, fault, find, get,
                   gone, kubectl, log, patch, pod, pod_spec, running, shell, stateful_set, until,
                   volume_of)
 from scenario import scenario
@@ -206,6 +206,24 @@ def _(ns):
     running(ns, "b")
     if shell(ns, "b", "cat /data/x") != "a":
         raise Failed("the data are not there")
+
+
+@scenario("hostUsers: false: the pod runs with its volume, or its events say that the container runtime cannot")
+def _(ns):
+    create(claim("mapped"), ns)
+    mapped = pod("mapped", "mapped")
+    mapped["spec"]["hostUsers"] = False
+    create(mapped, ns)
+    refusal = "user namespace"
+
+    def outcome():
+        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in get("Pod", ns, "mapped")["status"].get("conditions", []))
+        return ready or next((e for e in events(ns, "mapped") if refusal in e), None)
+    said = until("the pod runs or is refused", outcome)
+    if said is not True:
+        print("      ", said[:300])
+    elif shell(ns, "mapped", "touch /data/x && stat -c %u /data/x && cat /proc/self/uid_map").split()[:3] == ["0", "0", "0"]:
+        raise Failed("the pod has the users of the host")
 
 
 STEPS = ("CreateVolume", "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume")
