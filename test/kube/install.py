@@ -8,7 +8,7 @@ from rbac import one_less, rights
 from scenario import scenario
 
 OVERLAYS = ("manifests/base", "manifests/overlays/kubernetes-1.28", "manifests/overlays/kubernetes-1.35",
-            "manifests/overlays/kubernetes-1.36", "test/kube/gate", "test/kube/components")
+            "manifests/overlays/kubernetes-1.36", "manifests/overlays/kubernetes-1.37", "test/kube/gate", "test/kube/components")
 
 
 @scenario("the API server takes base and every overlay, each field of them")

@@ -90,6 +90,8 @@ def story(shell):
     shell.run(f"helm install {release} --wait --timeout 4m | grep -E '^(NAME|NAMESPACE|STATUS|REVISION):'")
     shell.run(f"kubectl get pods -n {DPF}")
     shell.run("kubectl get csidrivers,storageclasses -l app.kubernetes.io/instance=snap-csi")
+    shell.say("The chart's own test creates a claim of the first StorageClass and a pod that writes a file to it, and removes both:")
+    shell.run(f"helm test snap-csi -n {DPF} --timeout 4m | grep -E '^Phase:'")
     shell.say("A claim of 64 MiB and a pod that writes to it:")
     shell.run("kubectl apply -f pod.yaml")
     shell.run("kubectl wait --for=condition=Ready pod/writer --timeout=120s")
