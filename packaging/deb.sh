@@ -95,7 +95,7 @@ for unit in packaging/systemd/*; do
 done
 put_file packaging/deb/copyright "$doc/copyright"
 changelog >"$doc/changelog"
-for document in hosts/host-package hosts/zero-trust reference/parameters troubleshoot/{troubleshooting,inspect,kubectl-snapcsi}; do
+for document in hosts/host-package hosts/zero-trust reference/parameters troubleshoot/{by-symptom,error-texts,inspect,kubectl-snapcsi}; do
 	put_file "docs/$document.md" "$doc/$document.md"
 done
 put_file packaging/deb/lintian-overrides "$root/usr/share/lintian/overrides/snap-csi"
