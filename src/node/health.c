@@ -157,6 +157,16 @@ static bool is_refusal(int errnum)
 }
 
 /*
+ * Reports a filesystem that does not answer. The message has no duration, because kubelet writes
+ * the status of the pod each time that a message changes.
+ */
+static void fault_of_hang(struct health *h, const char *path)
+{
+	fault(h, HEALTH_INACCESSIBLE, "FilesystemNotResponding",
+	      "the filesystem at %s does not answer: its device hangs", path);
+}
+
+/*
  * Checks a share. Its errno is that of the server, because a probe of a share needs no descriptor
  * of the driver.
  */
@@ -170,7 +180,7 @@ static int health_check_share(struct node *n, const struct mount_table *t,
 	if (guard_read(n->guard, p->disk, path, &ignored, &sys, err)) {
 		if (err->sys != ETIMEDOUT)
 			return -1; /* no thread could be started for the probe */
-		fault(h, HEALTH_INACCESSIBLE, "FilesystemNotResponding", "%s", err->msg);
+		fault_of_hang(h, path);
 		err_clear(err);
 	} else if (share_errno_is_dead(sys)) {
 		fault(h, HEALTH_INACCESSIBLE, "FilesystemDead",
@@ -198,17 +208,18 @@ static int health_check_filesystem(struct node *n, const struct mount_table *t,
 		[FS_SHUT_DOWN] = { HEALTH_INACCESSIBLE, "FilesystemShutDown" },
 		[FS_READ_ONLY] = { HEALTH_DEGRADED, "ReadOnlyAfterError" },
 		[FS_DEAD] = { HEALTH_INACCESSIBLE, "FilesystemDead" },
-		[FS_HANGS] = { HEALTH_INACCESSIBLE, "FilesystemNotResponding" },
 		[FS_FROZEN] = { HEALTH_DEGRADED, "FilesystemFrozen" },
 	};
 	int rc = fs_fault_probe(n, t, p, GUARD_READ, err);
 
 	if (rc == FS_FINE && (!p->m->read_only || mount_turned_read_only(p->m)))
 		rc = fs_fault_probe(n, t, p, GUARD_WRITE, err);
-	if (rc > 0) {
+	if (rc == FS_HANGS)
+		fault_of_hang(h, p->path);
+	else if (rc > 0)
 		fault(h, rows[rc].status, rows[rc].reason, "%s", err->msg);
+	if (rc > 0)
 		err_clear(err);
-	}
 	check_ext_errors(n, p, dev, h);
 	return rc < 0 ? -1 : 0;
 }
@@ -264,10 +275,8 @@ static void health_add_last_error(const char *volume_id, struct health *h)
 	struct failing_error e;
 
 	if (failing_find(volume_id, &e))
-		fault(h, HEALTH_INACCESSIBLE, "LastCallFailed",
-		      "%s: %s: %.500s (failed calls: %" PRIu64 ", the first %" PRId64 " s ago)",
-		      e.call, err_code_name(e.err.code), e.err.msg, e.count,
-		      (monotonic_ns() - e.first) / NS_PER_S);
+		fault(h, HEALTH_INACCESSIBLE, "LastCallFailed", "%s: %s: %.600s", e.call,
+		      err_code_name(e.err.code), e.err.msg);
 }
 
 int node_volume_health(struct node *n, const char *volume_id, const char *publish_path,

@@ -141,10 +141,8 @@ START_TEST(a_volume_that_was_never_mounted_has_its_last_error)
 	ck_assert_uint_eq(h.n, 1);
 	ck_assert_int_eq(h.v[0].status, HEALTH_INACCESSIBLE);
 	ck_assert_str_eq(h.v[0].reason, "LastCallFailed");
-	ck_assert_ptr_nonnull(strstr(h.v[0].message,
-	                             "NodeStageVolume: FAILED_PRECONDITION: "
-	                             "/dev/nvme0n1: has another UUID (failed calls: "
-	                             "1, the first "));
+	ck_assert_str_eq(h.v[0].message, "NodeStageVolume: FAILED_PRECONDITION: "
+	                                 "/dev/nvme0n1: has another UUID");
 	h = ask(VOLUME_ID, NULL, w.staging);
 	ck_assert_uint_eq(h.n, 2);
 	ck_assert_str_eq(h.v[0].reason, "NotMounted");
@@ -283,7 +281,7 @@ static int hung(const char *path, struct statvfs *ret)
 
 START_TEST(a_filesystem_that_does_not_answer_is_told)
 {
-	struct health h;
+	struct health h, again;
 
 	SKIP_UNLESS_LOOP();
 	set_up("ext4");
@@ -291,6 +289,8 @@ START_TEST(a_filesystem_that_does_not_answer_is_told)
 	guard_set_statvfs(w.node.guard, hung);
 	h = ask(VOLUME_ID, NULL, w.staging);
 	expect(&h, "FilesystemNotResponding", HEALTH_INACCESSIBLE);
+	again = ask(VOLUME_ID, NULL, w.staging); /* the pod's status changes with the message */
+	ck_assert_str_eq(again.v[0].message, h.v[0].message);
 	hangs = false;
 	usleep(200000); /* the helper cleans up, for the leak checker */
 	node_world_clear(&w);
