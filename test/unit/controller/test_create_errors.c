@@ -1000,6 +1000,21 @@ static void check_left(const struct row *r)
 		ck_assert_msg(r->left == NOTHING || r->left == ANOTHERS, "%s", r->what);
 }
 
+/* Replaces the duration of the other call, which depends on the machine, by that of the table. */
+static void plain_duration(char *text)
+{
+	char *n = strstr(text, "has been running for ");
+	size_t len;
+
+	if (!n)
+		return;
+	n += strlen("has been running for ");
+	len = strspn(n, "0123456789.");
+	ck_assert_uint_ge(len, 3);
+	memmove(n + 3, n + len, strlen(n + len) + 1);
+	memcpy(n, "0.0", 3);
+}
+
 START_TEST(every_error_has_its_code_its_text_and_leaves_what_it_says)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -1008,6 +1023,7 @@ START_TEST(every_error_has_its_code_its_text_and_leaves_what_it_says)
 		run(&rows[i], &err);
 		ck_assert_msg(err.code == rows[i].code, "%s: %s %s", rows[i].what,
 		              err_code_name(err.code), err.msg);
+		plain_duration(err.msg);
 		ROW_STR_EQ(rows[i].what, err.msg, rows[i].text);
 		check_left(&rows[i]);
 	}

@@ -205,7 +205,7 @@ END_TEST
 
 START_TEST(a_large_page_arrives_whole_at_a_slow_reader)
 {
-	struct web_server *s = serve("127.0.0.1:0", NULL);
+	struct web_server *s = serve("127.0.0.1:0", &patient);
 	int fd = client(s), small = 65536; /* less would wait for probes of a full window */
 	char *all;
 
