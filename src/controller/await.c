@@ -141,9 +141,18 @@ static int refuse_perhaps_created(struct err *err)
 	return err_wrap(err, KUBE_PERHAPS_DONE);
 }
 
+/* Sets the error of an earlier attempt: an attempt that the deadline cut off says less. */
+static int refuse_as_before(const char *before, struct err *err)
+{
+	err_clear(err);
+	IGNORE_RESULT(err_set(err, ERR_UNAVAILABLE, "%s", before));
+	return err_wrap(err, KUBE_PERHAPS_DONE);
+}
+
 int await_create(struct await *a, struct json *object, struct json **ret, struct err *err)
 {
 	int64_t pause = POST_PAUSE_MS;
+	char *before AUTO(free) = NULL;
 
 	for (int i = 0;; i++, pause *= 2) {
 		struct err ignored = ERR_INIT;
@@ -151,9 +160,13 @@ int await_create(struct await *a, struct json *object, struct json **ret, struct
 
 		if (rc >= 0)
 			return rc;
+		if (before && err->code == ERR_DEADLINE)
+			return refuse_as_before(before, err);
 		if (err->code != ERR_UNAVAILABLE || i == POST_RETRIES ||
 		    deadline_sleep(a->d, pause, &ignored, "POST"))
 			return i > 0 && !code_is_open(err->code) ? refuse_perhaps_created(err) : -1;
+		free(before);
+		before = xstrdup(err->msg);
 		err_clear(err);
 	}
 }
