@@ -206,7 +206,7 @@ static int killed(const char *name, int signal, struct err *err)
 	const char *abbreviation = sigabbrev_np(signal);
 	const char *hint =
 		signal == SIGKILL
-			? "; when the kernel did that for want of memory (see its log), the driver's pod needs a higher memory limit"
+			? "; if the kernel did that because it ran out of memory (see its log), the driver's pod needs a higher memory limit"
 			: "";
 
 	return err_set(err, ERR_INTERNAL, "%s: killed by signal %d (SIG%s)%s", name, signal,

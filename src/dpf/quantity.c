@@ -146,7 +146,7 @@ int quantity_parse(const char *what, const char *text, int64_t *ret, struct err 
 		at++;
 		if (quantity_read_fraction(&at, &p))
 			return err_set(err, ERR_INVALID,
-			               "%s: \"%s\" has more than %d digits behind the point", what,
+			               "%s: \"%s\" has more than %d digits after the point", what,
 			               text, MAX_FRACTION);
 	}
 	if (at == digits || (at == digits + 1 && *digits == '.') || !read_suffix(at, &p))

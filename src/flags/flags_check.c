@@ -278,7 +278,7 @@ static void flags_check_gate(const struct flags *f, struct strs *errors)
 		strs_addf(errors, "--control-socket: %s is too long for a socket (%d characters)",
 		          f->control_socket, SOCKET_PATH_MAX);
 	else if (str_eq(f->control_socket, f->socket_path))
-		strs_addf(errors, "--control-socket: %s is the CSI socket already (--bind-address)",
+		strs_addf(errors, "--control-socket: %s is already the CSI socket (--bind-address)",
 		          f->control_socket);
 }
 

@@ -220,7 +220,7 @@ static void state_check_errors(struct api_scan *l, struct sorts *s, const char *
 		                 "snap-csi-plugin inspect volume %s and the controller's log",
 		                 id);
 		inspect_finding(l->r, ref, next,
-		                "%s of volume %s on node %s fails, it is %s old: %s",
+		                "%s of volume %s on node %s fails; it is %s old: %s",
 		                api_seconds(a, "deleting") >= 0 ? "detaching" : "attaching", id,
 		                api_text(a, "node"), inspect_age(api_seconds(a, "age"), buf),
 		                api_text(a, "error"));

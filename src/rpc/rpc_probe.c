@@ -226,8 +226,8 @@ int rpc_probe_registered(const char *path, int timeout_ms, struct err *err)
 		.request = &request.base,
 		.response = &grpc__health__v1__health_check_response__descriptor,
 		.good = says_serving,
-		.bad = "is not registered with kubelet: its log shows whether kubelet has "
-		       "refused it or has not connected yet",
+		.bad = "is not registered with kubelet: the driver's log shows whether kubelet "
+		       "has refused it or has not connected yet",
 		.unknown =
 			"does not register itself with kubelet: set --kubelet-registration-path, "
 			"or use plain --probe",

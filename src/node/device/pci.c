@@ -344,7 +344,7 @@ static int in_domain(const struct device_world *w, const char *pci, const struct
 	if (rc != PCI_ABSENT || candidates->n == 0)
 		return rc;
 	others = strs_join(candidates, ", ");
-	str_addf(why, "; in another domain %s exists", others);
+	str_addf(why, "; found in another domain: %s", others);
 	return PCI_ABSENT;
 }
 

@@ -42,7 +42,7 @@ static int loop_match_disk(const char *node, int fd, dev_t disk,
 	for (size_t i = 0; rc == 0 && i < partitions->n; i++)
 		*ret |= info.lo_rdevice == encode(partitions->v[i].devno);
 	/* ENXIO: the loop device has no backing device any more. */
-	return rc < 0 && errno != ENXIO ? err_sys(err, errno, "ask what %s is over", node) : 0;
+	return rc < 0 && errno != ENXIO ? err_sys(err, errno, "get the status of %s", node) : 0;
 }
 
 /* Sets *ret to true if the loop device is claimed. Returns 0 or -1. */

@@ -221,7 +221,7 @@ int node_prepare_wait(const struct node *n, int64_t quiet_ms, struct deadline d,
 		before = now;
 		if (detached_slot_wait(n->preparer, deadline_clamp(d, quiet_ms)))
 			return 0;
-		if (deadline_check(d, err, "waiting until the VFs have been made"))
+		if (deadline_check(d, err, "waiting until the VFs are created"))
 			return -1;
 		now = count_names(n);
 	} while (now != before);

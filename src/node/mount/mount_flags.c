@@ -46,7 +46,7 @@ static const struct {
 	{ "loop=", "a volume is a block device, not an image file" },
 	{ "offset=", "it would mount another part of the device" },
 	{ "sizelimit=", "it would mount another part of the device" },
-	{ "sb=", "it would use another superblock than the one that was checked" },
+	{ "sb=", "it would use a superblock other than the one that was checked" },
 	{ "device=", "it would add another device to the filesystem" },
 	{ "journal_dev=", "it would use another device" },
 	{ "journal_path=", "it would use another device" },

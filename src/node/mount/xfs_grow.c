@@ -56,7 +56,7 @@ int xfs_grow(const char *device, const char *mounted_at, struct err *err)
 		return err_sys(err, errno, "open the xfs at %s", mounted_at);
 	if (type.f_type != XFS_SUPER_MAGIC)
 		return err_set(err, ERR_UNAVAILABLE,
-		               "%s: another filesystem than xfs is mounted (magic 0x%lx)",
+		               "%s: a filesystem other than xfs is mounted (magic 0x%lx)",
 		               mounted_at, (unsigned long)type.f_type);
 	if (xfs_device_bytes(device, &bytes, err))
 		return -1;

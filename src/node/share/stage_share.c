@@ -127,7 +127,7 @@ static int stage_share_check_flags(const struct staging *s, const struct mount *
 		err, ERR_UNAVAILABLE,
 		"the share %s was mounted with flags other than requested (%s differs): an "
 		"earlier mount, whose flags the share keeps, is still in use; end the processes "
-		"that use it (grep -l ' %u:%u ' /proc/*/mountinfo), or wait for them to ended",
+		"that use it (grep -l ' %u:%u ' /proc/*/mountinfo), or wait for them to end",
 		tag_of(s), what, major(m->devno), minor(m->devno));
 }
 
@@ -236,7 +236,7 @@ static int staged_share_check_same(const struct staged_want *w, const struct mou
 	if (now == p->disk)
 		return 0;
 	return err_set(err, ERR_PRECONDITION,
-	               "%s shows another share than the one that the virtio-fs tag %s leads to now "
+	               "%s shows a share other than the one that the virtio-fs tag %s leads to now "
 	               "(superblocks %u:%u and %u:%u): unpublish and unstage the volume first",
 	               p->path, w->r->want.tag, major(p->disk), minor(p->disk), major(now),
 	               minor(now));

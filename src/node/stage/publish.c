@@ -300,10 +300,11 @@ static int check_target(struct publishing *p, struct err *err)
 	}
 	if (has_gone(p->node, p->table, t)) /* a stale mount of a removed disk or share */
 		return mountpoint_unmount(t, p->node->o.proc_root, true, err) ? -1 : TARGET_FREE;
-	return err_set(err, ERR_PRECONDITION,
-	               "%s already shows something else (%s on device %u:%u), not device %u:%u",
-	               t->path, t->m->fs_type, major(t->m->devno), minor(t->m->devno),
-	               major(p->staged.disk), minor(p->staged.disk));
+	return err_set(
+		err, ERR_PRECONDITION,
+		"%s already has a different mount (%s on device %u:%u, expected device %u:%u)",
+		t->path, t->m->fs_type, major(t->m->devno), minor(t->m->devno),
+		major(p->staged.disk), minor(p->staged.disk));
 }
 
 /* ---- the bind ---- */

@@ -170,7 +170,7 @@ START_TEST(a_killed_child_is_an_error)
 	ck_assert_int_eq(err.code, ERR_INTERNAL);
 	ck_assert_str_eq(
 		err.msg,
-		"sh: killed by signal 9 (SIGKILL); when the kernel did that for want of memory (see its log), the driver's pod needs a higher memory limit");
+		"sh: killed by signal 9 (SIGKILL); if the kernel did that because it ran out of memory (see its log), the driver's pod needs a higher memory limit");
 	err_clear(&err);
 	ck_assert_int_eq(sh("kill -15 $$", wait_limit(), NULL, &err), -1);
 	ck_assert_str_eq(err.msg, "sh: killed by signal 15 (SIGTERM)");

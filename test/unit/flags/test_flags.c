@@ -325,7 +325,7 @@ static const struct wrong {
 	{ "the CSI socket as the gate",
 	  { "--mode=node", "--node-id=n", "--controlled-mode", "--control-socket=/c.sock",
 	    "--bind-address=unix:///c.sock" },
-	  "--control-socket: /c.sock is the CSI socket already (--bind-address)",
+	  "--control-socket: /c.sock is already the CSI socket (--bind-address)",
 	  false },
 	{ "nothing is ever formatted",
 	  { "--mode=node", "--node-id=n", "--max-concurrent-formats=0" },

@@ -239,7 +239,7 @@ START_TEST(the_domain_is_found_by_vuid_or_must_be_unique)
 		  "0000:26:0c.1",
 		  "",
 		  PCI_ABSENT,
-		  "in another domain 0004:26:0c.1" },
+		  "in another domain: 0004:26:0c.1" },
 		{ "two domains, none given",
 		  { { "0000", NULL }, { "0001", NULL } },
 		  "26:0c.1",

@@ -63,7 +63,7 @@ START_TEST(what_is_no_xfs_is_not_grown)
 	struct err err = ERR_INIT;
 
 	ck_assert_int_eq(xfs_grow("/dev/null", "/proc", &err), -1);
-	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "another filesystem than xfs"),
+	ck_assert_msg(err.code == ERR_UNAVAILABLE && strstr(err.msg, "a filesystem other than xfs"),
 	              "%s", err.msg);
 	err_clear(&err);
 	ck_assert_int_eq(xfs_grow("/dev/null", "/proc/none", &err), -1);

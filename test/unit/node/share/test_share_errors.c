@@ -222,7 +222,7 @@ static const struct {
 	{ "its share is staged for another volume", staged_for_another, ERR_PRECONDITION,
 	  "staged for another volume at", false },
 	{ "staged, and the tag now belongs to another share", staged_from_another_server,
-	  ERR_PRECONDITION, "another share than the one", false },
+	  ERR_PRECONDITION, "a share other than the one", false },
 	{ "staged, and its server hangs", staged_and_hung, ERR_UNAVAILABLE, "has not answered",
 	  true },
 	{ "its server hangs", hung_server, ERR_UNAVAILABLE, "has not answered", true },

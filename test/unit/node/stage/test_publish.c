@@ -363,7 +363,7 @@ START_TEST(a_taken_target_is_refused)
 	other = nvme_world_add(&w.nvme, 1, OTHER_UUID, 64 * MIB);
 	run_tool("mkfs.ext4 -q %s && mkdir -p %s && mount %s %s", other->loop, w.target,
 	         other->node, w.target);
-	publish_refused(&r, ERR_PRECONDITION, "already shows something else");
+	publish_refused(&r, ERR_PRECONDITION, "already has a different mount");
 	/* The disk of that mount vanishes: the mount is unmounted. */
 	nvme_world_hide(&w.nvme, other);
 	publish_ok(&r);
@@ -371,7 +371,7 @@ START_TEST(a_taken_target_is_refused)
 	unpublish_ok(w.target);
 
 	run_tool("mkdir %s && mount -t tmpfs x %s", w.target, w.target);
-	publish_refused(&r, ERR_PRECONDITION, "already shows something else (tmpfs");
+	publish_refused(&r, ERR_PRECONDITION, "already has a different mount (tmpfs");
 	run_tool("umount %s && rmdir %s && touch %s", w.target, w.target, w.target);
 	publish_refused(&r, ERR_PRECONDITION, "is not a directory");
 	run_tool("rm %s && ln -s / %s", w.target, w.target);

@@ -426,7 +426,7 @@ START_TEST(a_tag_with_another_share_behind_it_is_not_taken_for_the_staged_one)
 	run_tool("umount -l %s", at);
 	share_start(&other, "tag-a", dev->folder, at);
 	r = request(MODE_MULTI_NODE_MULTI_WRITER);
-	refused(&r, ERR_PRECONDITION, "another share than the one that the virtio-fs tag");
+	refused(&r, ERR_PRECONDITION, "a share other than the one that the virtio-fs tag");
 	share_end(&other);
 	share_world_clear(&w);
 }
