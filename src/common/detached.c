@@ -54,8 +54,8 @@ struct detached *detached_put(struct detached *d)
 }
 
 /*
- * The end and the thread's reference change in one step, because a caller that has waited frees the
- * box itself.
+ * Marks the operation as ended and drops the thread's reference in one step, because a caller that
+ * has waited frees the box itself.
  */
 static void *detached_main(void *arg)
 {

@@ -80,7 +80,7 @@ static const char *advice(int errnum)
 }
 
 /*
- * System calls that give an errno another meaning. Sources: inotify(7), pthread_create(3),
+ * System calls that give an errno a special meaning. Sources: inotify(7), pthread_create(3),
  * clone(2), mount(2), flock(2).
  */
 static const struct {

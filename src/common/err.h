@@ -78,8 +78,8 @@ int err_set(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_(3
  */
 int err_sys(struct err *err, int errnum, const char *fmt, ...) PRINTF_(3, 4);
 /*
- * Like err_sys(), but for a system call whose manual page gives an errno its own meaning: another
- * limit, or an object other than the one that the message names.
+ * Like err_sys(), but for a system call whose manual page gives an errno a special meaning: a limit
+ * other than the usual one, or an object other than the one that the message names.
  */
 enum err_call { ERR_CALL_INOTIFY, ERR_CALL_TASK, ERR_CALL_MOUNT, ERR_CALL_LOCK };
 int err_sys_of(struct err *err, enum err_call call, int errnum, const char *fmt, ...) PRINTF_(4, 5);

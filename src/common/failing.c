@@ -46,7 +46,7 @@ static struct failing_entry *oldest, *newest;
 static char *file; /* NULL: nothing is written */
 static struct failing_options pauses;
 static bool changed, writing, stopping;
-/* one of the changes is an entry that is new, has another error or was removed */
+/* an entry was added or removed, or its error has changed */
 static bool news;
 static bool failed;       /* the last write has failed */
 static int64_t wrote_at;  /* when the file was last written; monotonic ns; 0: never */
@@ -115,7 +115,7 @@ static struct failing_entry *add_locked(const char *volume)
 	return f;
 }
 
-/* Returns true if the entry is new, or has another error. */
+/* Returns true if the entry is new, or if its error has changed. */
 static bool note_failed_locked(const char *volume, const char *call, const struct err *err,
                                int64_t now)
 {
@@ -173,7 +173,7 @@ static char *failing_print(const struct failing_error *v, size_t n)
 	return json_print_shown(tree);
 }
 
-/* Returns false if a member of the entry is missing, has another type or is out of range. */
+/* Returns false if a member of the entry is missing, has the wrong type or is out of range. */
 static bool failing_parse(const struct json *item, struct failing_error *ret)
 {
 	const char *volume = json_str(item, "volume"), *call = json_str(item, "call");

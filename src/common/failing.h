@@ -40,7 +40,7 @@ void failing_note(const char *volume, const char *call, const struct err *err, i
 /*
  * Like failing_note(), but for a call that changes nothing, such as NodeGetVolumeStats. Only
  * UNAVAILABLE counts as an error of the volume; any other result removes an earlier error of such a
- * call. An error of another call stays, because it says more.
+ * call. An error of any other call stays, because it is more informative.
  */
 void failing_note_read(const char *volume, const char *call, const struct err *err, int64_t now);
 /*

@@ -184,7 +184,7 @@ int file_remove(const char *path, struct err *err)
 	if (unlink(path) == 0 || errno == ENOENT)
 		return 0;
 	why = errno;
-	/* A read-only filesystem refuses before it looks up the name. */
+	/* A read-only filesystem returns EROFS even for a name that does not exist. */
 	if (why == EROFS && lstat(path, &st) < 0 && errno == ENOENT)
 		return 0;
 	return err_sys(err, why, "remove %s", path);
@@ -211,7 +211,10 @@ int dir_make(const char *path, mode_t mode, struct err *err)
 
 	for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
-		/* Without stat() of an existing parent, because it may be a mount that hangs. */
+		/*
+		 * An existing parent is not checked with stat(), because it may be a mount that
+		 * hangs.
+		 */
 		if (mkdir(part, mode) && errno != EEXIST)
 			return err_sys(err, errno, "make directory %s", part);
 		*slash = '/';

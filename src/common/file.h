@@ -32,8 +32,9 @@ int file_write(const char *path, const char *text, struct err *err) MUST_CHECK;
 int file_replace(const char *path, const char *bytes, size_t n, mode_t mode, struct err *err)
 	MUST_CHECK;
 /*
- * Creates a file or overwrites it in place. Syncs the file, but not its directory, which is half
- * the cost of file_replace(). After a crash the file may be missing, old, or a part of the new one.
+ * Creates a file or overwrites it in place. Syncs the file but not its directory, so it costs half
+ * as much as file_replace(). After a crash, the file may be missing, or have its old content or
+ * only a part of the new content.
  */
 int file_write_synced(const char *path, const char *bytes, size_t n, mode_t mode, struct err *err)
 	MUST_CHECK;

@@ -36,7 +36,7 @@ static struct hash_link *reverse(struct hash_link *first)
 	return reversed;
 }
 
-/* Starts with the oldest, which keeps the order within a chain. */
+/* Moves the oldest item of each chain first, which keeps the order within a chain. */
 static void hash_table_resize(struct hash_table *t, size_t n_chains)
 {
 	struct hash_table old = *t;

@@ -75,9 +75,9 @@ int json_get_str(const struct json *j, const char *path, const char **ret, struc
 	MUST_CHECK;
 int json_get_i64(const struct json *j, const char *path, int64_t *ret, struct err *err) MUST_CHECK;
 int json_get_bool(const struct json *j, const char *path, bool *ret, struct err *err) MUST_CHECK;
-/* Returns the string at the path; NULL if the path has no value, or a value of another type. */
+/* Returns the string at the path; NULL if the path has no value, or a value of a different type. */
 const char *json_str(const struct json *j, const char *path);
-/* Returns the content of a string; NULL for a value of another type. */
+/* Returns the content of a string; NULL for a value of a different type. */
 const char *json_text(const struct json *value);
 
 /* Build a tree. The tree takes over `value`; an existing member of the same name is replaced. */

@@ -44,7 +44,7 @@
 #define LIMIT_FIELD_REASON (4 * 1024)      /* kubelet's reason for rejecting the driver */
 #define LIMIT_FIELD_STRING 128             /* any other string */
 /*
- * Limit of a message of health in an answer: a longer message makes Kubernetes 1.37 reject the whole
+ * Limit of a health message in an answer: a longer message makes Kubernetes 1.37 reject the whole
  * status of the pod or claim.
  */
 #define LIMIT_HEALTH_MESSAGE 1024

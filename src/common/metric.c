@@ -188,8 +188,8 @@ void metric_series_words(const struct metric_row *r, size_t series, const char *
 }
 
 /*
- * Returns true if all its label values are known in advance, and few. "other" does not count as
- * known. A gauge that was never set is unknown, and a histogram has too many lines.
+ * Returns true if all its label values are known in advance, and there are only a few. "other" does
+ * not count as known. A gauge that was never set is unknown, and a histogram has too many lines.
  */
 static bool shows_before(const struct metric_row *r, size_t series)
 {

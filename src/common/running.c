@@ -230,8 +230,8 @@ static void note_hung_locked(struct running *r, const struct running_seen *seen)
 }
 
 /*
- * Returns true if *ret is a hung call that was not yet logged. Returns false with *ret_at, when the
- * next call may be hung.
+ * Returns true if *ret is a hung call that was not yet logged. Otherwise returns false; *ret_at is
+ * the time at which the next call will count as hung.
  */
 static bool next_untold(struct running *r, struct running_seen *ret, int64_t *ret_at)
 {

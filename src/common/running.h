@@ -77,10 +77,10 @@ void running_left(struct running_call *c); /* its caller has left */
 void running_end(struct running_call *c);  /* logs the end of a hung call */
 
 /*
- * Logs hung calls that were not logged yet, and calls that have been running for long. Also records
- * a hung call as the last error of its volume (common/failing.h). Returns when to call it again
- * (monotonic ns), INT64_MAX for never. This time changes with running_begin(), whose call has it in
- * tell_at, and with running_left().
+ * Logs hung calls that were not logged yet, and calls that have been running for a long time. Also
+ * records a hung call as the last error of its volume (common/failing.h). Returns when to call it
+ * again (monotonic ns), INT64_MAX for never. running_begin() and running_left() may make an earlier
+ * call necessary; after running_begin(), tell_at has the time.
  */
 int64_t running_watch(struct running *r);
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts child processes. No other code of the driver does (posix_spawn, because fork is not
- * allowed in a process that runs gRPC).
+ * Starts child processes; no other code of the driver starts any. Uses posix_spawn(3), because
+ * fork(2) is not allowed in a process that runs gRPC.
  *
  * A child gets PATH=/usr/sbin:/usr/bin:/sbin:/bin (after directories that a test has set),
  * LC_ALL=C, stdin from /dev/null, stdout and stderr in one pipe, its own process group, default
@@ -39,13 +39,13 @@ int spawn_run_fd(const struct strs *argv, int fd, struct deadline deadline, stru
 #define SPAWN_FD 3
 #define SPAWN_FD_PATH "/proc/self/fd/3"
 /*
- * After this call, *at holds the pid of the child that this thread runs; 0 if it runs none. NULL
- * ends this.
+ * After this call, *at holds the pid of the child that this thread runs; 0 if it runs none. NULL:
+ * stops the updates.
  */
 void spawn_show_pid(_Atomic pid_t *at);
 /*
- * Returns the last non-empty line of a tool's output, for error messages. The result points into
- * `output`, from whose end whitespace is removed.
+ * Returns the last non-empty line of a tool's output, for error messages. Removes whitespace at the
+ * end of `output`; the result points into `output`.
  */
 const char *spawn_last_line(struct str *output);
 /*

@@ -85,7 +85,7 @@ int parse_i64(const char *what, const char *text, int64_t *ret, struct err *err)
 int parse_bool(const char *what, const char *text, bool *ret, struct err *err) MUST_CHECK;
 /*
  * Converts a time in the format of Kubernetes (RFC 3339, UTC) to seconds since the epoch. Returns
- * false if the text has another format.
+ * false if the text has a different format.
  */
 bool rfc3339_read(const char *text, time_t *ret);
 /* Returns true for valid UTF-8 without NUL, which is protobuf's definition of a string. */

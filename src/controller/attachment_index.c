@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Converts the events of the watch to entries of the table. An object is scanned without
- * building a JSON tree; it is parsed only if a string has escapes or is longer than a name. Objects without a
+ * Converts the events of the watch to entries of the table. An object is scanned without building a
+ * JSON tree; it is only parsed if a string has escapes or is longer than a name. Objects without a
  * volume or without a node are ignored.
  *
  * One mutex guards the table and the fields below it. It is held for one object at a time.
@@ -25,7 +25,10 @@
 #include "kube/kube_follow.h"
 #include "volume/context_keys.h"
 
-/* A closed stream is reopened at once, so for this time the index is only late. */
+/*
+ * A closed stream is reopened at once, so for this time after its end the index is only slightly
+ * outdated.
+ */
 #define CLOSED_MS 5000
 /*
  * The list counts as stalled if no object has arrived for this time before all attachments have
@@ -33,10 +36,11 @@
  */
 #define STALLED_MS 5000
 /*
- * While other attachments or answers arrive, the own attachment is awaited longer by this factor.
+ * While other attachments or answers arrive, a call waits longer for its own attachment, by this
+ * factor.
  */
 #define LIVELY_FACTOR 2
-/* How long a watch that was late before is awaited. */
+/* How long to wait for a watch that has been late before. */
 #define LATE_MS 200
 
 /*
@@ -301,7 +305,8 @@ struct attachment_index *attachment_index_free(struct attachment_index *x)
 
 /*
  * Returns the hash of a waiter. A waiter for all attachments is never looked up by hash. There may
- * be thousands of them; if all had one hash, each that leaves would have to go through the others.
+ * be thousands of them; if all had the same hash, the removal of each would have to search through
+ * the others.
  */
 static uint64_t waiter_hash(const struct attachment_index *x, const struct index_waiter *w)
 {
@@ -385,7 +390,7 @@ int attachment_index_ready(struct attachment_index *x, struct deadline d, struct
  * Returns when the wait for the watch is abandoned. Events keep their order, so while events of
  * other attachments arrive, the awaited one is still on its way. While other writes of this driver
  * are being answered, the API server is overloaded: with 1,000 attaches at once it sends no event
- * and no answer for 2 s and more, and lists would add the most load. After one late event, and
+ * and no answer for 2 s or longer, and lists would add the most load. After one late event, and
  * while the watch is refused, the wait is LATE_MS.
  */
 static int64_t patient_until(const struct attachment_index *x, int64_t asked_at)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Only one list of a kind runs at a time, and all calls that wait for it share the result.
- * Otherwise forty waiting calls would make the API server scan all attachments, the Go plugin's
- * included, forty times, just while the watch does not work.
+ * Otherwise, whenever the watch does not work, forty waiting calls would make the API server scan
+ * all attachments, including the Go plugin's, forty times.
  *
  * A call never uses a list that began before the call, because attachments created in between would
  * be missing. So calls that arrive during a list wait for the next list. Calls wait in a queue. The
@@ -154,8 +154,7 @@ static void let_go_locked(struct list_queue *q, struct listed *x)
 }
 
 /*
- * Selects the calls for which the list that begins now reads: the reading call, and calls behind
- * it.
+ * Selects the calls that the next list serves: the reading call, and calls behind it in the queue.
  */
 static void choose_callers(struct list_queue *q, struct attachment_selector *selector)
 {

@@ -24,7 +24,8 @@
 #include "controller/names.h"
 
 /*
- * number of remembered uids of deleted attachments; fewer are deleted while a request is answered
+ * number of uids of deleted attachments that are remembered; fewer attachments than this are
+ * deleted while one request is in flight
  */
 #define RECENT 256
 
@@ -139,7 +140,7 @@ static struct attachment_uid uid_of(const struct attachment_table *t, const char
 
 /* ---- names ---- */
 
-/* Two entries with one uid have different hashes if their volumes differ. */
+/* Two entries with the same uid have different hashes if their volumes differ. */
 static uint64_t hash_of_own(uint64_t volume, struct attachment_uid uid)
 {
 	return volume ^ uid.w[0];

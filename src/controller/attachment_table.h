@@ -40,7 +40,7 @@ enum attachment_source {
 bool attachment_table_put(struct attachment_table *t, const struct attachment_fact *f,
                           enum attachment_source source);
 /*
- * Removes the attachment with this uid; an attachment with another uid stays. A later
+ * Removes the attachment with this uid; an attachment with a different uid stays. A later
  * ATTACHMENT_WRITTEN does not add the removed uid again.
  */
 void attachment_table_remove(struct attachment_table *t, const char *volume, const char *node,

@@ -17,8 +17,8 @@ struct attachment_uid {
 bool attachment_uid_same(struct attachment_uid a, struct attachment_uid b);
 /*
  * Parses "01234567-89ab-cdef-0123-456789abcdef", only in lower case as an API server writes it, so
- * that printing the uid gives the same text. Returns false if the text has another format; *ret is
- * then undefined.
+ * that printing the uid gives the same text. Returns false if the text has a different format; *ret
+ * is then undefined.
  */
 bool attachment_uid_read(const char *text, struct attachment_uid *ret);
 void attachment_uid_print(struct attachment_uid uid, char ret[ATTACHMENT_UID_MAX + 1]);

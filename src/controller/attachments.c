@@ -86,7 +86,9 @@ static int each_ref(const struct controller *c, const char *volume, const struct
 	return 0;
 }
 
-/* An additional result: all attachments are being re-read; retry with the index after that. */
+/*
+ * An additional return value: all attachments are being re-read; retry with the index after that.
+ */
 enum { NOT_READY = 2 };
 
 static int each_of_index(const struct controller *c, const char *volume, each_fn *fn, void *arg,

@@ -236,14 +236,14 @@ static int refuse_given_up(struct await *a, const char *goal, struct str *why, s
 
 /*
  * GONE: the object does not exist, or does not have the uid that the wait is about. REPLACED: an
- * event or a read returned an object with another uid. If it was a late event, that object may be
- * older than the awaited one.
+ * event or a read returned an object with a different uid. If that was a late event, the other
+ * object may be older than the awaited one.
  */
 enum { GONE = KUBE_ABSENT, REPLACED = KUBE_REPLACED };
 
 /*
  * Reads the object. Returns 0 if it exists (then it is in a->last), GONE, or REPLACED if an object
- * with another uid exists.
+ * with a different uid exists.
  */
 static int confirm_gone(struct await *a, const char *uid, struct err *err)
 {
@@ -368,8 +368,7 @@ static int refuse_unready(struct await *a, const char *goal, await_readiness *re
 }
 
 /*
- * Makes sure that events of another object of the name, and of the state `first`, do not end the
- * wait.
+ * Makes the wait ignore events about another object of the same name, and about the state `first`.
  */
 static void expect_event(struct await *a, const struct json *first)
 {

@@ -72,7 +72,8 @@ int await_find(struct await *a, struct json **ret, struct err *err) MUST_CHECK;
 const char *object_uid(const struct json *object, const char *ref, struct err *err) MUST_CHECK;
 /*
  * Waits at most `ms` for an event after the state `first`; await_ready() consumes the event. Used
- * by a caller that has other work to do before await_ready() and can do it cheaper after the event.
+ * by a caller that has other work to do before await_ready() and can do that work at a lower cost
+ * after the event.
  */
 void await_event(struct await *a, const struct json *first, int ms);
 /*
@@ -106,7 +107,7 @@ int await_deleted(struct await *a, const struct json *object, const char *goal, 
 enum { AWAIT_CHANGED = 2 };
 /*
  * Like await_deleted(), but takes only the uid, and deletes the object in any state. Returns
- * AWAIT_CHANGED if the object of that name has another uid.
+ * AWAIT_CHANGED if the object of that name has a different uid.
  */
 int await_deleted_uid(struct await *a, const char *uid, const char *goal, struct err *err)
 	MUST_CHECK;

@@ -87,7 +87,7 @@ static struct json *growth_patch(const struct json *object, const struct dpu_vol
 
 	json_set_str(json_sub(patch, "metadata"), "resourceVersion",
 	             json_str(object, "metadata.resourceVersion"));
-	/* A limit from an earlier request that is too small is raised. */
+	/* Raises the limit of an earlier request if it is too small for this one. */
 	dpu_volume_set_size(patch, r->required,
 	                    !v->limit || v->limit >= r->required ? 0
 	                    : r->limit                           ? r->limit

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The nodes are in a hash table by name, and in an array by number. The array never shrinks,
- * because the same number of nodes may return.
+ * because the number of nodes may rise again.
  */
 #include "controller/node_table.h"
 

@@ -21,9 +21,9 @@ int node_check(struct controller *c, const char *node, struct deadline d, struct
  * Checks, for a new attachment, that the node has a DPU that DPF can use. Sends one request,
  * answered from the API server's cache; none for a node whose DPU was found less than
  * NODE_DPU_FOR_NS ago. UNAVAILABLE if a read from etcd also shows no usable DPU, because without
- * one, DPF could not detach the volume later. All codes are open. Succeeds if the driver has no permission to list
- * DPUs, or if they are not served. A DPU need not be Ready, because DPF can detach from a DPU that
- * is not Ready.
+ * one, DPF could not detach the volume later. No code is final. Succeeds if the driver has no
+ * permission to list DPUs, or if they are not served. A DPU need not be Ready, because DPF can
+ * detach from a DPU that is not Ready.
  */
 int node_check_dpu(struct controller *c, const char *node, struct deadline d, struct err *err)
 	MUST_CHECK;

@@ -157,7 +157,7 @@ static int scan_conflicts(const struct controller *c, const struct json *object,
 
 /*
  * Deletes the attachment that this call has created, and waits until it is deleted. Returns -1 with
- * an open code if the attachment may still exist.
+ * a code that is not final if the attachment may still exist.
  */
 static int withdraw_attachment(const struct controller *c, const struct json *object,
                                struct await *a, struct err *err)

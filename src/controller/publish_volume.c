@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A normal attach reads nothing from etcd, because a state from the API server's cache is
- * sufficient. This state may be older than other reads, usually by milliseconds. A volume that is
- * deleted or changed in that time is like a volume that is deleted or changed right after any read,
- * which no read can exclude: the attachment is awaited until DPF has attached it, and the next call
- * sees the change. If the volume has grown, the publish context has the earlier, smaller capacity,
- * which the node takes as the minimum size of the device, as for a volume that grows later.
+ * sufficient. This state may be older than other reads, usually by milliseconds. So the volume may
+ * have been deleted or changed without being noticed, but that may happen right after any read. The
+ * attachment is then awaited until DPF has attached it, and the next call sees the change. If the
+ * volume has grown, the publish context has the earlier, smaller capacity, which the node takes as
+ * the minimum size of the device, as for a volume that grows later.
  *
  * A cached state does not justify a refusal, because a refusal may be final.
  */
@@ -73,7 +73,7 @@ static int check_publish(const struct dpu_volume *v, const struct attach_request
 	return read_function(&r->volume_context, v, ret, err);
 }
 
-/* An additional result: a refusal needs a read from etcd. */
+/* An additional return value: a refusal needs a read from etcd. */
 enum { NOT_PROVEN = 1 };
 
 static int publish_by_cache(const struct controller *c, const struct attach_request *r,

@@ -11,8 +11,8 @@
  */
 int controller_check_api(const struct controller *c, struct deadline d, struct err *err) MUST_CHECK;
 /*
- * Returns 0 if attaching and deleting do not wait, because all attachments are known, or because
- * lists replace the watch. Returns -1 (DEADLINE) while the attachments are still being read; the
- * message has the number read so far.
+ * Returns 0 if attach and delete calls need not wait: all attachments are known, or lists are used
+ * because the watch does not work. Returns -1 (DEADLINE) while the attachments are still being
+ * read; the message has the number read so far.
  */
 int controller_check_attachments(const struct controller *c, struct err *err) MUST_CHECK;

@@ -209,8 +209,8 @@ static void start_over_locked(struct startup_taint *t)
 }
 
 /*
- * Waits for work. Returns false if the thread has to end. *ret is a name to check, malloc'ed, or
- * NULL if a page has to be read.
+ * Waits for work. Returns false if the thread has to end. Otherwise *ret is a name to check,
+ * malloc'ed, or NULL if a page has to be read.
  */
 static bool await_work(struct startup_taint *t, char **ret)
 {

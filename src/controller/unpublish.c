@@ -6,7 +6,7 @@
  *
  * A name does not prove to which volume and node an attachment belongs. If the index has the
  * attachment's uid, the DELETE is sufficient, because the API server refuses it if the object of
- * that name now has another uid. If the index does not have the uid, the attachment is read.
+ * that name now has a different uid. If the index does not have the uid, the attachment is read.
  */
 #include "controller/publish.h"
 
@@ -20,13 +20,13 @@
 
 #define UNPUBLISH_GOAL "timeout occurred while waiting for volume attachment deletion"
 
-/* An additional result: the index does not have the uid; nothing was done. */
+/* An additional return value: the index does not have the uid; nothing was done. */
 enum { NOT_KNOWN = 1 };
 
 /*
- * Deletes the attachment whose uid the index has. If the object of that name has another uid, the
- * attachment was deleted, perhaps by this call, whose first DELETE had no answer. A newer
- * attachment may serve a pod, so only a later call may detach it.
+ * Deletes the attachment whose uid the index has. If the object of that name has a different uid,
+ * the attachment was deleted, perhaps by the first DELETE of this call, if that had no answer. A
+ * newer attachment may serve a pod, so only a later call may detach it.
  */
 static int detach_known(const char *volume, const char *node, struct await *a, struct err *err)
 {

@@ -63,8 +63,8 @@ static bool context_holds(const struct dpu_volume *v, const struct kvs *given, s
 }
 
 /*
- * Returns the volume's value of a StorageClass key; "" if it has no value, NULL if the value is not
- * known.
+ * Returns the volume's value for a StorageClass key; "" if it has no value, NULL if the value is
+ * not known.
  */
 static const char *known_parameter(const struct dpu_volume *v, const char *key)
 {

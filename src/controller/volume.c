@@ -59,8 +59,8 @@ static bool nobody_has_it(const struct dpu_volume *v, const struct volume_reques
 }
 
 /*
- * Refuses a volume of exactly this request that got another size, after the call that created it
- * had timed out.
+ * Refuses a volume that was created for exactly this request, but was given a different size after
+ * the call that created it had timed out.
  */
 static int refuse_size(const struct dpu_volume *v, const struct volume_request *r, const char *ref,
                        const char *why, enum provenance_owner owner, struct err *err)
@@ -75,9 +75,10 @@ static int refuse_size(const struct dpu_volume *v, const struct volume_request *
 }
 
 /*
- * Returns true if admission has changed the object of exactly this request. No caller has received
- * such an object, because this driver refuses it in every call. A size that differs proves this
- * only until the volume is bound, because a volume that was returned may have grown.
+ * Returns true if the object was created for exactly this request, and admission has changed it. No
+ * caller has received such an object, because this driver refuses it in every call. A size that
+ * differs proves this only until the volume is bound, because a volume that was returned may have
+ * grown.
  */
 static bool is_unfit(const struct dpu_volume *v, const struct volume_request *r, bool made,
                      bool size_only, enum provenance_owner owner)
@@ -242,7 +243,10 @@ static int check_detached(const struct controller *c, const char *id, struct dea
 	               scan.elsewhere, c->namespace, scan.elsewhere_name, more);
 }
 
-/* An additional result: nothing was done, because only a read from etcd shows the current state. */
+/*
+ * An additional return value: nothing was done, because only a read from etcd shows the current
+ * state.
+ */
 enum { NOT_PROVEN = 1 };
 
 /*

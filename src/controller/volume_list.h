@@ -4,8 +4,8 @@
  *
  * A volume is every DPUVolume of the namespace that has been bound at some time or is attached. Its
  * creator does not matter: this driver, the Go plugin or a user. A DPUVolume that is being deleted
- * is a volume until it is deleted. A DPUVolume that is being created, whose id no client can have,
- * is not.
+ * is a volume until it is deleted. A DPUVolume that is being created is not yet a volume, because
+ * no client can have its id.
  */
 #pragma once
 

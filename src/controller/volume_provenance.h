@@ -38,8 +38,8 @@ bool provenance_is_of_request(const struct dpu_volume *v, const struct volume_re
 bool provenance_fits(const struct dpu_volume *v, const struct volume_request *r, struct str *why);
 /*
  * Compares the volume's size with the request. PROVENANCE_SIZE_WRONG: it was requested with exactly
- * this range and has another size. PROVENANCE_SIZE_OTHER: it was requested with another range.
- * `why` as for provenance_fits().
+ * this range and has a different size. PROVENANCE_SIZE_OTHER: it was requested with a different
+ * range. `why` as for provenance_fits().
  */
 enum provenance_size { PROVENANCE_SIZE_FITS, PROVENANCE_SIZE_WRONG, PROVENANCE_SIZE_OTHER };
 enum provenance_size provenance_size(const struct dpu_volume *v, const struct volume_request *r,

@@ -3,10 +3,10 @@
  * A final code means that nothing happened: external-provisioner forgets the volume, and a
  * DPUVolume that remains is leaked. An object is deleted only if it has the driver's label and was
  * created for this name, is not attached, and was never returned to a caller, so that CreateVolume
- * never deletes a volume that could hold data. If the object stays, the code is open. The object is
- * deleted only in exactly the state that was read, because another driver, which has taken over
- * while this one was stopped, may have returned the volume in between. A volume that does not fit
- * the request (creation.unfit) is deleted in any state, because no driver returns it.
+ * never deletes a volume that could hold data. If the object stays, the code is not final. The
+ * object is deleted only in exactly the state that was read, because another driver, which has
+ * taken over while this one was stopped, may have returned the volume in between. A volume that
+ * does not fit the request (creation.unfit) is deleted in any state, because no driver returns it.
  */
 #include "controller/volume_undo.h"
 
@@ -39,10 +39,10 @@ static int refuse_unknown_undo(struct err *err, const struct err *second)
 }
 
 /*
- * Returns true if a caller may use the volume. A call that succeeds has returned or will return a
- * bound volume, even if DPF reports another phase later, and a volume that has a size was bound.
- * There are two exceptions: a volume that became bound during this call, or that no client has
- * received (volume.c), if the volume's own request does not allow its size.
+ * Returns true if a caller may use the volume. A successful call returns a bound volume, so a
+ * volume that is or was bound may be in use, even if DPF reports a different phase later; a volume
+ * that has a size was bound. There are two exceptions: a volume that became bound during this call,
+ * or that no client has received (volume.c), if the volume's own request does not allow its size.
  */
 static bool may_be_in_use(const struct dpu_volume *v, const struct creation *cr,
                           const struct err *first)
@@ -91,7 +91,10 @@ static int undo_once(const struct controller *c, const char *name, const struct 
 	int rc;
 
 	rc = kube_get(c->kube, a->kind, c->namespace, a->name, a->d, &left, &second);
-	/* PRECONDITION: the kind is not served; without its group no object of the kind exists. */
+	/*
+	 * PRECONDITION: the kind is not served. If its API group is not served either, no object of
+	 * the kind exists.
+	 */
 	if (rc < 0 && second.code == ERR_PRECONDITION) {
 		struct err ignored = ERR_INIT;
 
@@ -109,7 +112,7 @@ static int undo_once(const struct controller *c, const char *name, const struct 
 		return -1;
 	/*
 	 * The Go plugin may have created the object for this request, so it stays, and the code is
-	 * open.
+	 * not final.
 	 */
 	if (owner == PROVENANCE_UNMARKED || may_be_in_use(&v, cr, err))
 		return err_recode(err, ERR_UNAVAILABLE);

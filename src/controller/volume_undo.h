@@ -29,8 +29,8 @@ DEFINE_AUTO_VALUE(struct creation, creation_clear);
  * On entry *err is the error of CreateVolume for `name`, and a->reason its reason. If its code is
  * final, deletes the DPUVolume that the call leaves behind, provided that this driver created the
  * volume, the volume is not attached, and no caller can have its id. Returns -1 with the error to
- * answer. That error is unchanged if its code is open or ALREADY_EXISTS, or if the undo has made it
- * true; otherwise it is ABORTED or UNAVAILABLE, with the first reason in the message.
+ * answer. That error is unchanged if its code is ALREADY_EXISTS or not final, or if the undo has
+ * made it true; otherwise it is ABORTED or UNAVAILABLE, with the first reason in the message.
  */
 int volume_undo(const struct controller *c, const char *name, const struct creation *cr,
                 struct await *a, struct err *err) MUST_CHECK;

@@ -30,9 +30,9 @@ struct json_field {
 };
 
 /*
- * Decodes the fields. Returns -1 (UNAVAILABLE) if values have the wrong type; the message begins
- * with the path of the first one. The members of these values are unchanged; all others are filled
- * in.
+ * Decodes the fields. Returns -1 (UNAVAILABLE) if any value has the wrong type; the message begins
+ * with the path of the first such value. The members for such values stay unchanged; all other
+ * members are filled in.
  */
 int decode_fields(const struct json *object, const struct json_field *fields, size_t n, void *into,
                   struct err *err) MUST_CHECK;

@@ -53,7 +53,7 @@ static const struct json_field fields[] = {
 	{ "status.dpu.virtioFSAttrs.filesystemTag", FIELD_TEXT, AT(virtiofs_tag) },
 };
 
-/* Fields that are written, or read by separate code. */
+/* Fields that this file only writes, or that separate code reads. */
 static const struct json_field others[] = {
 	{ "spec.dpuNodeName", FIELD_TEXT, 0 },
 	{ "spec.dpuVolumeName", FIELD_TEXT, 0 },

@@ -36,7 +36,7 @@ static const struct json_field fields[] = {
 	{ "status.state.volumeInfo.capacity.storage", FIELD_QUANTITY, AT(capacity) },
 };
 
-/* Fields that are written, or read by separate code. */
+/* Fields that this file only writes, or that separate code reads. */
 static const struct json_field others[] = {
 	{ "spec.accessModes", FIELD_LIST, 0 },
 	{ "spec.volumeMode", FIELD_TEXT, 0 },

@@ -14,7 +14,7 @@
  */
 int quantity_parse(const char *what, const char *text, int64_t *ret, struct err *err) MUST_CHECK;
 /*
- * Reads the quantity at a path of an object, a string or a number. Returns 0, -1, or JSON_ABSENT.
+ * Reads the quantity, a string or a number, at a path of an object. Returns 0, -1, or JSON_ABSENT.
  */
 int quantity_get(const struct json *j, const char *path, int64_t *ret, struct err *err) MUST_CHECK;
 /* Writes the shortest exact text with a binary suffix: "1Gi", "1536Mi", "1000". Returns buf. */

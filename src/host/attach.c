@@ -156,7 +156,7 @@ static struct host_state attach_state(const struct attaching *g, const struct de
 		.published = is->pci_address,
 		.pci = dev ? dev->pci : "",
 		.device = dev ? dev->path : "",
-		/* for a key/value namespace as published, which makes it recognisable */
+		/* for a key/value namespace the published UUID, by which it can be recognised */
 		.uuid = dev && *dev->uuid && !dev->character ? dev->uuid : is->nvme_uuid,
 		.tag = is->virtiofs_tag,
 		.nsid = is->nvme_nsid,

@@ -53,6 +53,6 @@ int host_check(const struct host_args *a, struct str *said, struct err *err) MUS
  * watch.c. Attaches and detaches the volumes of a->node as the API server specifies, until SIGTERM
  * or SIGINT; then returns 0, and attached volumes stay attached. -1: it could not start. Notifies a
  * service manager (NOTIFY_SOCKET) that it is ready once it has tried each attachment that existed
- * at the start, or after one minute. At most one per process.
+ * at startup, or after one minute. At most one per process.
  */
 int host_watch(const struct host_args *a, struct err *err) MUST_CHECK;

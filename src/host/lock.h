@@ -16,7 +16,7 @@ struct host_lock {
 	char *path;
 };
 
-/* The prefix that the names of the locks of all `host watch` processes have. */
+/* The common prefix of the lock names of all `host watch` processes. */
 #define HOST_WATCH_LOCK "_watch-"
 
 #define HOST_LOCK_INIT                      \

@@ -79,7 +79,7 @@ static bool is_static_pf(const struct attachment_file *f)
 	return f->kind == EMULATION_NVME && str_eq(f->is.function_type, "pf") && !f->is.hotplug;
 }
 
-/* Returns the volume context that a StorageClass would result in. */
+/* Returns the volume context that a StorageClass would produce. */
 static struct kvs request_volume_context(struct host_request *q)
 {
 	struct kv *list = arena_alloc(&q->arena, 4 * sizeof(*list));

@@ -12,7 +12,7 @@
 #include "common/log.h"
 #include "kube/kube_event.h"
 
-/* Returns true if the event may concern this node, even if only a parser can decide. */
+/* Returns true if the event may concern this node, or if only a parser can decide that. */
 static bool event_may_concern(const struct watch *w, struct line_span object)
 {
 	struct kube_member spec = { .name = "spec" }, node = { .name = "dpuNodeName" };

@@ -61,7 +61,7 @@ void watch_poll(struct watch *w);
 /* ---- watch_notify.c: sends READY, status and watchdog to systemd; loop's thread ---- */
 
 /*
- * READY is sent once each attachment that existed at the start was tried, but no later than after
+ * READY is sent once each attachment that existed at startup was tried, but no later than after
  * this time, in ms.
  */
 #define WATCH_READY_MS 60000

@@ -35,8 +35,8 @@
  * libcurl checks each transfer whenever it is called, so a call of libcurl costs 2 us for each
  * request in flight. So the next call is delayed by a part of the time that answers take, in order
  * to handle several events at once; the slower the server, the fewer requests end in a millisecond.
- * With this delay, checking takes at most a tenth of the time. Delays of less than a two-hundredth
- * are not worthwhile.
+ * With the minimum delay, checking takes at most a tenth of the time; with the maximum delay it
+ * takes a two-hundredth, and a longer delay would save little.
  */
 #define GATHER_MIN 8                   /* requests in flight */
 #define GATHER_PART 8                  /* divisor of the time that an answer takes */

@@ -7,10 +7,9 @@
  * of on_done on the engine's thread. All callbacks run there, without locks, and must not block.
  *
  * libcurl has no timeout for a request that it queues, nor for a connection whose peer hangs while
- * another stream keeps it in use, so the engine keeps the deadlines and the queue itself. The
- * connections that are open at the same time form an epoch of the connection pool. When the peer
- * stays silent or the endpoint changes, the epoch is retired, and new and queued requests use new
- * connections.
+ * another stream keeps it in use, so the engine keeps the deadlines and the queue itself. An epoch
+ * is a set of connections; new requests use those of the current epoch. When the peer stays silent
+ * or the endpoint changes, the epoch is retired, and new and queued requests use new connections.
  */
 #pragma once
 
@@ -105,7 +104,7 @@ struct http_request {
 	const char *bearer; /* bearer token */
 	size_t max_body;
 	int64_t deadline_at; /* as in struct deadline; 0: none */
-	bool patient;        /* the server may work silently for long: patience_ms applies */
+	bool patient;        /* the server may take a long time to answer: patience_ms applies */
 	/*
 	 * A stream: the body of a 2xx answer is passed to on_bytes as it arrives. on_bytes is
 	 * called with n 0 when the answer begins, and returns false to stop the stream (HTTP_CUT).

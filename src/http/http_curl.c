@@ -5,7 +5,8 @@
  *
  * Reasons for this code (measured with libcurl 7.88):
  *  - With MAX_HOST_CONNECTIONS 1, a GOAWAY during an open watch blocks all later requests
- *    permanently. So 2 + streams over HTTP/2, and 8 + streams when the server speaks HTTP/1.1 only.
+ *    permanently. So the maximum is 2 plus the number of streams over HTTP/2, and 8 plus that
+ *    number if the server only supports HTTP/1.1.
  *  - libcurl waits for one multi handle at a time: the sockets of retired epochs are added as
  *    extra descriptors.
  *  - Over HTTP/2 any transfer of a connection reads for all of them; the watch, which comes first,
@@ -203,8 +204,8 @@ static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
 
 /*
  * Returns the handle for reuse, with all options of the call reset, so that libcurl keeps none of
- * the call's strings. But NOSIGNAL has to stay set; otherwise libcurl ignores SIGPIPE during a
- * cleanup, for which the kernel goes through all threads.
+ * the call's strings. But NOSIGNAL has to stay set. Otherwise libcurl changes the action of SIGPIPE
+ * during each cleanup, for which the kernel goes through all threads.
  */
 static void easy_give(struct http_call *c, bool answered)
 {

@@ -61,7 +61,7 @@ struct http_call {
 	int64_t sent_at; /* as in http_result */
 	/* the last socket that was opened for the call, possibly closed; 0: none */
 	int socket;
-	bool lost; /* libcurl was about to repeat the request and was prevented from it */
+	bool lost; /* libcurl was about to repeat the request, and was prevented from doing so */
 	char curl_error[256];
 };
 
@@ -84,8 +84,8 @@ void epoch_free(struct pool_epoch *ep); /* no call may be in flight in the epoch
 /* Sets the maximum number of connections. Call it when `streams` has changed. */
 void epoch_limit(struct pool_epoch *ep);
 /*
- * Records that the peer has sent data. If requests are in flight, the peer owes the next data from
- * this time on.
+ * Records that the peer has sent data. If requests are in flight, the wait for the next data of the
+ * peer begins at `now`.
  */
 void epoch_received(struct pool_epoch *ep, int64_t now);
 /* Passes the call to libcurl, over c->epoch. */

@@ -54,8 +54,8 @@ static int64_t silent_at(const struct http_call *c)
 }
 
 /*
- * Returns when a sent request is abandoned because its connection is silent. Until the request
- * itself has been unanswered for the limit, an earlier time is returned without asking libcurl
+ * Returns when a sent request is abandoned because its connection is silent. While the request
+ * itself has waited for less than the limit, returns the end of that limit without asking libcurl
  * about the connection, because this function runs for each request in flight.
  */
 static int64_t hung_at(struct http *h, struct http_call *c, int64_t now)

@@ -107,7 +107,7 @@ struct api_sort {
 };
 bool api_one_more(struct api_sort *s);
 
-/* In api_state.c. Finds objects that are not ready, or have been in deletion for long. */
+/* In api_state.c. Finds objects that are not ready, or have been terminating for a long time. */
 void api_find_stuck(struct api_scan *l);
 /*
  * In api_orphans.c. Finds objects without an owner. Each object is re-read before it is reported.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Findings about the state of single objects: not ready, in deletion for long, or refused by the
- * driver. Uses the facts in the tree; sends no request.
+ * Findings about the state of single objects: not ready, terminating for a long time, or refused by
+ * the driver. Uses the facts in the tree; sends no request.
  */
 #include "inspect/api_scan.h"
 
@@ -131,7 +131,7 @@ struct sorts {
 };
 
 /*
- * Returns true if the Warning is newer than the last success. A Warning of the same second counts
+ * Returns true if the Warning is newer than the last success. A Warning in the same second counts
  * as older.
  */
 static bool is_since_success(const struct json *facts, const struct json *warning)

@@ -64,7 +64,7 @@ struct inspect_options {
 	/* Files with the output of `inspect -o json` on nodes, to be compared. */
 	struct strs node_reports;
 	const char *output, *pid; /* as on the command line; or NULL */
-	/* Time limit in ms, each for Events, for DPUNodes and for DPUs; 0: 5,000. */
+	/* Time limit in ms, which applies separately to Events, DPUNodes and DPUs; 0: 5,000. */
 	int causes_ms;
 	bool node_only; /* the API server is not read */
 	bool json;

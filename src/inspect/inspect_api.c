@@ -52,7 +52,7 @@ static int report_failure(struct api_scan *l, const struct err *err)
 
 /*
  * Compares the clocks. Ages are differences of two clocks, and an age that is too small hides an
- * object that has been waiting for long.
+ * object that has been waiting for a long time.
  */
 static void api_compare_clocks(struct api_scan *l)
 {

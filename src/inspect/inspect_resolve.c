@@ -279,7 +279,7 @@ static int resolve_node(struct resolve *s, struct err *err)
 
 /* ---- all subjects ---- */
 
-/* Resolves without the API server, which is possible only for the host's own node. */
+/* Resolves without the API server, which is only possible for the node of this host. */
 static void resolve_on_node(struct resolve *s)
 {
 	struct inspect_options *o = s->o;

@@ -55,9 +55,9 @@ static bool arguments_of(const char *proc_root, const char *pid, struct strs *re
 }
 
 /*
- * Returns true if it is another program, by the kernel's name for it. This check comes first,
- * because reading a command line accesses the process's memory, which may block permanently if a
- * page is on a hung mount.
+ * Returns true if it is a different program, according to the kernel's name for it. This check
+ * comes first, because reading a command line accesses the process's memory, which may block
+ * permanently if a page is on a hung mount.
  */
 static bool is_named_otherwise(const char *proc_root, const char *pid)
 {

@@ -26,7 +26,10 @@ static _Noreturn void subprocess_child(int (*fn)(int argc, char *const argv[]), 
 	unsigned char status = (unsigned char)fn(argc, argv);
 
 	fflush(NULL);
-	/* A hung thread would keep these files open, and their readers would wait for the end. */
+	/*
+	 * A hung thread would keep these files open, and their readers would wait for the end of
+	 * the data.
+	 */
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		close(fd);
 	IGNORE_RESULT(write(out, &status, 1));

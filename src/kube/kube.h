@@ -80,8 +80,8 @@ struct kube *kube_free(struct kube *k);
 enum { KUBE_ABSENT = 1, KUBE_EXISTS = 1, KUBE_REPLACED = 2, KUBE_CHANGED = 3 };
 
 /*
- * Begins an error message, before the last attempt's result, if an earlier attempt may have been
- * executed.
+ * The beginning of an error message if an earlier attempt may have been executed; the result of the
+ * last attempt follows.
  */
 #define KUBE_PERHAPS_DONE \
 	"an earlier attempt may have been executed, although no answer arrived; the next"
@@ -236,8 +236,8 @@ void kube_wait_event(struct kube_wait *w, struct deadline d);
  * call KUBE_ABSENT proves that the object is deleted. The proof is the event of its deletion (the
  * server sends it once the object has left its store, and no uid is reused), or a later read that
  * did not find it (a GET without resourceVersion is answered from the store, by any replica).
- * Nothing else is proof: an event about an object with another uid may be about an earlier one.
- * Without a uid, each deletion event is confirmed by a read, which costs a request.
+ * Nothing else is proof: an event about an object with a different uid may be about an earlier
+ * object. Without a uid, each deletion event is confirmed by a read, which costs a request.
  */
 void kube_wait_expect(struct kube_wait *w, const char *uid);
 /*

@@ -13,7 +13,7 @@
 #include "common/err.h"
 #include "http/http.h"
 
-/* The identity of a file when it was read. A file with another mark has other content. */
+/* The identity of a file when it was read. If the mark differs, the content has changed. */
 struct file_mark {
 	char *path;
 	long long mtime_ns, ctime_ns;

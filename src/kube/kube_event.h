@@ -69,7 +69,7 @@ struct kube_page {
 /*
  * Splits a list's body into items and metadata. Returns false if the body is not a list of this
  * kind ("DPUVolume": its kind is DPUVolumeList), that is an object with an array "items" (null: an
- * empty one). A list of another kind proves nothing about the existing objects. Like
+ * empty one). A list of a different kind proves nothing about the existing objects. Like
  * kube_event_scan(), accepts some bodies that are not valid JSON. *ret points into the body.
  */
 bool kube_page_scan(const char *body, size_t n, const char *kind, struct kube_page *ret);

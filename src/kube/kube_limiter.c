@@ -11,7 +11,10 @@
 #include "common/metric.h"
 #include "common/thread.h"
 
-/* The thread's operation. Number 0: each request is an operation of its own. */
+/*
+ * The operation to which the thread's requests belong. `began` 0: each request is a separate
+ * operation.
+ */
 static _Thread_local struct {
 	unsigned kind;
 	uint64_t began;

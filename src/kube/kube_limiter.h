@@ -48,10 +48,10 @@ void kube_limiter_destroy(struct kube_limiter *l); /* no thread may be waiting *
  * cancelled, or the limiter has been stopped.
  */
 int kube_limiter_wait(struct kube_limiter *l, struct deadline d, struct err *err) MUST_CHECK;
-/* Makes all waits, current and later ones, fail. */
+/* Makes all current and later waits fail. */
 void kube_limiter_stop(struct kube_limiter *l);
 
-/* ---- what kube_limiter_wait() is made of, with the time as an argument ---- */
+/* ---- the parts of kube_limiter_wait(), with the time as an argument ---- */
 
 /*
  * Initialises `t` for this thread's operation. Returns true if the request may be sent at once,
@@ -63,5 +63,5 @@ bool kube_limiter_ask(struct kube_limiter *l, struct kube_turn *t, int64_t now);
  * thread waits.
  */
 int64_t kube_limiter_grant(struct kube_limiter *l, int64_t now);
-/* Ends the turn; one that was not granted leaves its queue. */
+/* Ends the turn; a turn that was not granted leaves its queue. */
 void kube_limiter_leave(struct kube_limiter *l, struct kube_turn *t);

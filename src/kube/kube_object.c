@@ -108,7 +108,10 @@ static int patience_s(const struct kube *k)
 	return (k->tuning.attempt_ms + 999) / 1000;
 }
 
-/* Returns the time until which an unanswered request of `sent_at` may still be executed. */
+/*
+ * Returns the time until which an unanswered request that was sent at `sent_at` may still be
+ * executed.
+ */
 static int64_t late_until(const struct kube *k, int64_t sent_at)
 {
 	return sent_at + patience_s(k) * INT64_C(1000000000) + k->tuning.late_ms * INT64_C(1000000);
@@ -179,7 +182,7 @@ int kube_patch(struct kube *k, const struct kube_kind *kind, const char *ns, con
 
 /*
  * Reads the object of that name. Returns 0 if it has this uid and version (NULL: any), KUBE_ABSENT,
- * KUBE_REPLACED if it has another uid, KUBE_CHANGED if it has another version, or -1.
+ * KUBE_REPLACED if its uid differs, KUBE_CHANGED if its version differs, or -1.
  */
 static int read_for_uid(struct kube *k, const struct kube_operation *op, const char *uid,
                         const char *version, struct deadline d, struct err *err)

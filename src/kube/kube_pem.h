@@ -13,7 +13,7 @@ enum pem_use { PEM_CERTIFICATE, PEM_KEY };
 /*
  * Returns 0, or -1 with INVALID_ARGUMENT, whose message begins with `what`, if there is no block of
  * this use, or if one has no end, is not base64 or is encrypted. Blocks of other uses are ignored,
- * as OpenSSL does. The error message contains no byte of a block. Any thread.
+ * as they are by OpenSSL. The error message contains no byte of a block. Any thread.
  */
 int kube_pem_check(const char *what, const char *text, enum pem_use use, struct err *err)
 	MUST_CHECK;

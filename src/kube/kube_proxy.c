@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the proxy. libcurl could read the environment itself, but it has other rules: it ignores
+ * Finds the proxy. libcurl could read the environment itself, but its rules differ: it ignores
  * HTTP_PROXY and ports in NO_PROXY, reads ALL_PROXY, and sends requests to this machine to a proxy.
  */
 #include "kube/kube_proxy.h"

@@ -121,7 +121,7 @@ struct state_text {
 	size_t n;
 };
 
-/* An additional result of wait_consume_locked(), which kube_wait_next() does not return. */
+/* An additional return value of wait_consume_locked(), which kube_wait_next() does not return. */
 enum { NO_EVENT = 2 };
 
 static int wait_consume_locked(struct kube_wait *w, struct state_text *ret, struct err *err)

@@ -34,7 +34,7 @@ static struct json *line_of(const yaml_node_t *node)
 	return line;
 }
 
-/* Accepts the integers of JSON. 0755 and 0x1 have other values in YAML, and stay strings. */
+/* Accepts the integers of JSON. 0755 and 0x1 have different values in YAML, and stay strings. */
 static bool is_integer(const char *text, int64_t *ret)
 {
 	const char *digits = *text == '-' ? text + 1 : text;

@@ -335,7 +335,7 @@ static void check_jobs(struct node *n, struct health *h)
 		      list);
 }
 
-/* Reports a fault if the number of volumes that NodeGetInfo returned was not counted. */
+/* Reports a fault if the limit of volumes that NodeGetInfo returns is not a current count. */
 static void check_limit(const struct node *n, struct health *h)
 {
 	struct max_volumes max;

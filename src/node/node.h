@@ -39,7 +39,7 @@ struct node {
 
 /*
  * Returns the ID of this host's boot, as in records. node_init() reads it; if that read failed,
- * this call retries, so that a temporary shortage at the start has no lasting effect. UNAVAILABLE:
+ * this call retries, so that a temporary shortage at startup has no lasting effect. UNAVAILABLE:
  * the boot ID is unknown; the caller must then assume that it may be any boot, including that of a
  * record.
  */

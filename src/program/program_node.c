@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's node: its service, the preparation of the host at the start, and the registration
- * with kubelet. Makes no decisions about volumes.
+ * The driver's node: its service, the preparation of the host at startup, and the registration with
+ * kubelet. Makes no decisions about volumes.
  */
 #include "program/program.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fields of CSI messages by their names in the .proto, through protobuf-c's descriptors, so that
- * one function serves every message, and no generated type is named. A field that the message does
- * not have is a bug in this program, so it is asserted.
+ * Accesses the fields of CSI messages by their names in the .proto, through protobuf-c's
+ * descriptors. So one function serves every message type, without naming its generated type. A
+ * field that the message does not have is a bug in this program, so it is asserted.
  */
 #include "rpc/csi_wire.h"
 

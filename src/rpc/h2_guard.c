@@ -5,15 +5,15 @@
  *
  * There are two accounts. The first is for calls: a client may open the maximum number of
  * concurrent calls and leave all of them waiting. An opened call costs one unit. The unit is
- * refunded when the server ends the call, or only with time if the client abandons the call. The
- * call's frames (HEADERS, the start of its message, RST_STREAM) cost nothing else, even if the
- * server has ended the call just before the RST_STREAM, as it does at a deadline.
+ * refunded when the server ends the call. If the client abandons the call, the unit is refunded
+ * only with time. The call's frames (HEADERS, the start of its message, RST_STREAM) cost nothing
+ * else, even if the server has ended the call just before the RST_STREAM, as it does at a deadline.
  *
  * The second is for frames: a connection starts with LIMIT_RPC_BUDGET units. Any other frame costs
  * one unit; a PING costs four, and long frames cost more, except for the bulk of a message. A call
  * that the server ends refunds twelve units (among other things, for the WINDOW_UPDATE and PING
- * that clients send in response to data), each DATA frame of the server two, each second 200. So a
- * correct client stays at the maximum.
+ * that clients send in response to data), each DATA frame of the server two, each second 200. So
+ * the account of a correct client stays full.
  *
  * The bytes of unfinished messages are also limited, because gRPC opens its window for each message
  * up to the maximum size, and keeps the received bytes. A stream's bytes count until the client's

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The Identity service. It answers with constants on the poller thread, even while every worker is
- * busy. Only the answer whether volumes can be expanded may need a request first. Probe returns
- * "ready" as long as the process serves calls; otherwise the liveness probe would kill a driver
- * that only waits for an API server.
+ * busy. Only GetPluginCapabilities may need a request to the API server, to determine whether
+ * volumes can be expanded. Probe returns "ready" as long as the process serves calls; otherwise the
+ * liveness probe would kill a driver that only waits for an API server.
  */
 #include "rpc/identity_csi.h"
 

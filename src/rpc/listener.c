@@ -94,9 +94,9 @@ static int open_folder(const char *path)
 }
 
 /*
- * Returns a lock on the directory of a socket file, at the offset of the file's inode number. With
- * fcntl(2) other processes find the lock's holder even if a connection to the socket no longer
- * identifies it, and no file is left in the directory.
+ * Returns the record lock for a socket file: a lock on the file's directory, at the offset that is
+ * the file's inode number. With fcntl(2) other processes find the lock's holder even if a
+ * connection to the socket no longer identifies it, and no file is left in the directory.
  */
 static struct flock owner_lock(short type, ino_t socket_file)
 {

@@ -109,7 +109,8 @@ static void stop_serving(struct registration *r)
 {
 	rpc_server_stop(TAKE(r->server), STOP_MS);
 	/*
-	 * Done after the last call of the stopped server, which might have reported the opposite.
+	 * Done after the server has stopped, because its last call might have reported the
+	 * opposite.
 	 */
 	tell(r, false);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registers the driver with kubelet, instead of a separate node-driver-registrar, by a socket in
- * kubelet's directory plugins_registry that answers the plugin registration API v1.
+ * Registers the driver with kubelet, so that no node-driver-registrar is needed: serves the plugin
+ * registration API v1 on a socket in kubelet's directory plugins_registry.
  *
  * kubelet finds the socket when it appears, and again when kubelet starts. It calls GetInfo, then
  * NodeGetInfo on the driver's own socket, and reports the result. A refusal is logged as an error;

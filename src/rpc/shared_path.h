@@ -20,8 +20,8 @@ struct shared_path {
 };
 
 /*
- * Serves the path, unless this process already does; call it every few seconds. A stale socket on
- * the path is replaced. Returns -1 with UNAVAILABLE if another process serves the path; other
+ * Serves the path, unless this process already serves it; call it every few seconds. A stale socket
+ * on the path is replaced. Returns -1 with UNAVAILABLE if another process serves the path; other
  * codes: its directory is missing, or the path is a file other than a socket.
  */
 int shared_path_keep(struct shared_path *s, struct err *err) MUST_CHECK;

@@ -109,7 +109,8 @@ static bool leave_idle(struct worker *me)
 /*
  * Returns NULL if no task arrived and the thread ends. A thread that takes an idle thread posts
  * after releasing the lock, because a thread that is woken under a lock blocks on that lock at
- * once. So a taken thread always waits for the post, because the posting thread uses it until then.
+ * once. So a taken thread always waits for the post, because until then the posting thread uses its
+ * entry.
  */
 static struct task *next_task(struct worker *me)
 {

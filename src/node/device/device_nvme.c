@@ -245,8 +245,8 @@ static int check_head(const struct nvme_namespace *n, const struct device *d, st
 }
 
 /*
- * Checks a contradiction again. Returns -1 if it is real, or DEVICE_ABSENT if another namespace has
- * taken over the name of the entry in the meantime.
+ * Checks a contradiction again. Returns -1 if the contradiction remains, or DEVICE_ABSENT if
+ * another namespace has taken over the name of the entry in the meantime.
  */
 static int recheck_namespace(const struct nvme_namespace *n, struct str *why,
                              struct err *contradiction)
@@ -297,8 +297,8 @@ static int refuse_key_value(const struct nvme_namespace *n, const char *pci,
 }
 
 /*
- * Reads the NGUID or UUID of a disk or path: that which equals the wanted one, otherwise one that
- * the kernel shows, or "".
+ * Reads the NGUID or UUID of a disk or path: the one that equals `wanted`, otherwise any that the
+ * kernel shows, or "".
  */
 static int read_identifier(const char *dir, const char *wanted, char ret[40], struct err *err)
 {

@@ -86,9 +86,9 @@ void device_user_succeed(struct device_user *u)
 }
 
 /*
- * Moves the duty to release the function from `from` to `to`. If both have changed it, the state
- * before the first change must be restored, which `from` has saved, unless `to` has saved a state
- * itself.
+ * Moves the duty to release the function from `from` to `to`. If both have changed it, `to` must
+ * restore the state that `from` has saved, which is the state before the first change, unless `to`
+ * has itself saved a state.
  */
 static void hand_over_locked(const struct device_user *from, struct device_user *to)
 {

@@ -311,7 +311,7 @@ static void add_usable_pf(const struct device_world *w, const char *pci,
 	char *pf AUTO(free) = NULL;
 	struct err ignored = ERR_INIT;
 
-	/* Checked first, because most functions have another class. */
+	/* Checked first, because most functions have a different class. */
 	if (pci_usable(w, pci, match, &ignored) == 0 &&
 	    sysfs_link(dir, "physfn", &pf, &ignored) == SYSFS_ABSENT)
 		strs_add(ret, pci);

@@ -130,7 +130,7 @@ static int write_to_driver(const struct device_world *w, const char *driver, con
 
 /* ---- errors ---- */
 
-/* Returns true for errors that do not go away without an administrator. */
+/* Returns true for errors that last until an administrator removes their cause. */
 static bool is_lasting(int errnum)
 {
 	return errnum == EACCES || errnum == EPERM || errnum == EROFS;

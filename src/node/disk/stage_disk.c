@@ -114,8 +114,8 @@ static int set_device_read_only(struct staging *s, struct err *err)
 }
 
 /*
- * Write-protects the device, because ext4 cleans up files that were removed while open at each
- * mount, even at a read-only mount that does not replay the journal. Does not protect a device in
+ * Write-protects the device, because each mount of an ext4 deletes the files that had been unlinked
+ * while open, even a read-only mount that does not replay the journal. Does not protect a device in
  * use, whose holder may write.
  */
 static int protect_device(struct staging *s, struct err *err)

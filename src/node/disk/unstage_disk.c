@@ -2,8 +2,8 @@
 /*
  * Unstages a disk. Before any change, returns an error if the volume is mounted elsewhere,
  * including other mount namespaces that this process sees. For raw block it also returns an error
- * if a process has the device open exclusively or for writing, or uses a loop device over it. The
- * same applies to the disk's partitions.
+ * if a process has the device open exclusively or for writing, or uses a loop device that it backs.
+ * The same applies to the disk's partitions.
  *
  * Some holders of a filesystem are detected only after its mount here is removed, because only then
  * can the device be claimed. Such holders are files open in a lazily detached mount, and namespaces
@@ -192,9 +192,9 @@ FRAME_OF_ITS_OWN static int write_record(const struct unstaging *u, struct err *
 
 /*
  * Thaws a frozen filesystem before the unmount. A freeze holds the superblock, and with it the
- * disk, even after the last mount is removed, and can then not be ended. A filesystem that returns
- * the errno of a dead disk cannot be thawed, and one whose disk was removed is detached in any
- * case.
+ * disk, even after the last mount is removed; after that, the freeze can no longer be ended. A
+ * filesystem that returns the errno of a dead disk cannot be thawed, and one whose disk was removed
+ * is detached in any case.
  */
 static int thaw(const struct unstaging *u, struct err *err)
 {

@@ -27,8 +27,8 @@ struct writers {
 
 /*
  * Returns 0 if no process can write to the disk. FAILED_PRECONDITION: a process has the disk open
- * for writing, or a loop device over it is in use; the message names the processes or loop devices.
- * UNAVAILABLE: the check failed, or did not complete in time.
+ * for writing, or a loop device that it backs is in use; the message names the processes or loop
+ * devices. UNAVAILABLE: the check failed, or did not complete in time.
  */
 int writers_refuse(const struct written_disk *w, struct deadline d, struct writers *ret,
                    struct err *err) MUST_CHECK;

@@ -2,8 +2,8 @@
 /*
  * A sorted array with a binary search, so that n processes need n * log n comparisons. kcmp(2)
  * compares the tables that both tasks have at that moment. An entry whose task has ended is
- * removed. An entry whose task has another table now (exec, unshare) may be at the wrong index; a
- * search may then miss a table, which is read again. In none of these cases is an unread table
+ * removed. An entry whose task now has a different table (exec, unshare) may be at the wrong index;
+ * a search may then miss a table, which is read again. In none of these cases is an unread table
  * skipped.
  */
 #include "node/holders/fd_tables.h"
@@ -63,8 +63,8 @@ static void drop(struct fd_tables *t, size_t i)
 }
 
 /*
- * Searches for the task's table. Returns 0 if *ret_at is the index of its entry, 1 if there is no
- * entry and *ret_at is the index at which to insert one, or -1 if that is unknown.
+ * Searches for the task's table. Returns 0 if there is an entry, at index *ret_at; 1 if there is no
+ * entry, and a new one belongs at index *ret_at; -1 if the tables cannot be compared.
  */
 static int search(struct fd_tables *t, pid_t task, size_t *ret_at)
 {

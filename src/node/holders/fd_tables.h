@@ -39,7 +39,7 @@ struct fd_tables {
 void fd_tables_begin(struct fd_tables *t, int proc, const char *proc_root);
 /*
  * Returns the entry of this task's current table, or NULL. Valid until the next call. An entry
- * whose task has ended, or has another table now, does not match any task, so its table is read
+ * whose task has ended, or now has a different table, does not match any task, so its table is read
  * again.
  */
 struct fd_table *fd_tables_find(struct fd_tables *t, pid_t task);

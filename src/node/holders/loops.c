@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the backing device or file of each loop device in <sysfs>/block. Opens the loop device
- * without O_EXCL for that; only one that is over this disk is opened with O_EXCL for a moment, to
- * detect a claim. Skips a loop device over a file on a file server, because the query would need
- * that server.
+ * Reads the backing device or file of each loop device in <sysfs>/block. Opens each loop device
+ * without O_EXCL for that. Only a loop device that is backed by this disk is opened with O_EXCL for
+ * a moment, to detect a claim. Skips a loop device whose backing file is on a file server, because
+ * the query would need that server.
  */
 #include "node/holders/loops.h"
 
@@ -29,8 +29,8 @@ static uint64_t encode(dev_t d)
 }
 
 /*
- * Sets *ret to true if this open loop device is over the disk or a partition of it, or over a file
- * of the filesystem with that number. Returns 0 or -1.
+ * Sets *ret to true if this open loop device is backed by the disk or a partition of it, or by a
+ * file of the filesystem with that number. Returns 0 or -1.
  */
 static int loop_match_disk(const char *node, int fd, dev_t disk,
                            const struct partitions *partitions, bool *ret, struct err *err)

@@ -20,7 +20,7 @@
 typedef void known_limit_fn(void *arg, const char *what, const char *next);
 /*
  * Calls fn for each limit that this host shows: hot-plug ports without bus numbers and, if the
- * driver creates VFs (`vfs`), a PF with fewer VFs than the bus numbers may be the reason for. Reads
+ * driver creates VFs (`vfs`), a PF that may lack VFs because there are too few bus numbers. Reads
  * sysfs and the kernel's arguments, and skips those that it cannot read.
  */
 void known_limits_each(const struct device_world *w, bool vfs, known_limit_fn *fn, void *arg);

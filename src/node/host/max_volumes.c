@@ -173,9 +173,9 @@ static void log_max_volumes(struct node *n, const struct max_volumes *m, const c
 
 /*
  * Counts while no preparation of the host runs, because the kernel creates VFs one by one, and at
- * the start the host is prepared while calls are served. Counts again if a preparation has begun
- * during the count. While a preparation hangs, nothing is counted, because a part of the VFs would
- * be a wrong answer.
+ * startup the host is prepared while calls are already served. Counts again if a preparation has
+ * begun during the count. While a preparation hangs, nothing is counted, because a count of only
+ * some of the VFs would be wrong.
  */
 static int max_volumes_when_prepared(struct node *n, struct deadline d, struct max_volumes *ret,
                                      struct err *err)

@@ -36,8 +36,8 @@ struct max_volumes {
 void max_volumes_count(const struct node *n, struct max_volumes *ret);
 /*
  * Like max_volumes_count(), for NodeGetInfo. If there are no VFs, first prepares the host again, as
- * main() did at the start, because the DPU may have started since. Stores a new count in a small
- * file in plugin_dir (if an option sets the number, only for topology.h), and logs an answer that
+ * main() did at startup, because the DPU may have started since. Stores a new count in a small file
+ * in plugin_dir (if an option sets the number, only for topology.h), and logs an answer that
  * differs from the previous one. Waits for the preparation until no function has appeared for
  * host_wait_ms; if it is still running then, the answer has `uncounted` set. -1 DEADLINE_EXCEEDED
  * or CANCELLED: d ended first.

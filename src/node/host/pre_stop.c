@@ -139,8 +139,8 @@ static char *program_of(const struct pre_stop_options *o, const char *process)
 }
 
 /*
- * Returns true if the first visible process is the driver itself, so the driver has its own PID
- * namespace.
+ * Returns true if the first visible process is the driver itself, that is, if the driver has its
+ * own PID namespace.
  */
 static bool is_blind(const struct pre_stop_options *o)
 {

@@ -13,7 +13,7 @@
  * Does what is still missing and node_options permits: loads the kernel module nvme unless its
  * driver is in sysfs, and with EMULATION_VIRTIOFS as the default also the modules of virtio-fs;
  * creates VFs (device_create_vfs()). Adds its changes to `did` ("loaded nvme, 125 VFs on
- * 0000:26:00.0"), nothing if it changed nothing. -1: a step failed; the others were tried, and
+ * 0000:26:00.0"); adds nothing if it changed nothing. -1: a step failed; the others were tried, and
  * volumes may work nevertheless. Creating VFs takes seconds. While the gate is closed
  * (gatekeeper.h), nothing is changed, and the result is -1 UNAVAILABLE.
  */

@@ -154,8 +154,8 @@ int blank_check(int fd, const char *name, uint64_t size, const char *seed, struc
 		return -1;
 	}
 	/*
-	 * A blank result requires that every range was read; it is not enough that no data was
-	 * found.
+	 * The result is "blank" only if every range was read; that no data was found is not
+	 * sufficient.
 	 */
 	assert(s->rc || s->zero == s->places.n);
 	*ret = s->rc == PLACE_NOT_ZERO ? s->found : (struct blank) { .is_blank = true };

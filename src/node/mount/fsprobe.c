@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the signatures on a device; the only user of libblkid. Probes for all superblocks and
- * partition tables, one after the other. Includes those with bad checksums, because a damaged
+ * Finds the signatures on a device; the only user of libblkid. Probes for every superblock and
+ * every partition table, one after the other. Includes those with bad checksums, because a damaged
  * filesystem is still a filesystem. Does not decide what may be overwritten.
  *
  * libblkid also searches areas that contain files; for example, the signature of a RAID member is

@@ -128,7 +128,7 @@ static void find_refused(const char *fs_type, const struct strs *options, struct
 /*
  * Explains EINVAL, which means either a wrong option or a superblock that the kernel cannot use. If
  * the kernel rejects an option on its own, that option is the reason. Otherwise the reason may be
- * one of the user's options, which are the first `asked`; it is never one of the driver's own.
+ * one of the user's options (the first `asked` of `options`), but is never one of the driver's own.
  */
 static int mount_explain_options(const char *device, const char *fs_type,
                                  const struct strs *options, size_t asked, struct err *err)

@@ -97,9 +97,9 @@ static void read_xfs(const uint8_t *sb, struct superblock *ret)
 	if (block < 512 || block > 65536 || blocks >> 48 || sector < 512 || sector > 4096)
 		return;
 	/*
-	 * Before the files are four sectors, rounded up to whole blocks, and the roots of the first
-	 * three trees. md 1.2 and bcache have their signatures at 4 KiB and do not overwrite the
-	 * superblock of an older xfs.
+	 * The files are preceded by four sectors, rounded up to whole blocks, and by the roots of
+	 * the first three trees. md 1.2 and bcache have their signatures at 4 KiB and do not
+	 * overwrite the superblock of an older xfs.
 	 */
 	ret->files_from = ((uint64_t)AG_HEADERS * sector + block - 1) / block * block + 3 * block;
 	if (ret->files_from < 8192)

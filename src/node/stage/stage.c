@@ -177,7 +177,7 @@ static int check_staging_point(const struct staging *s, struct err *err)
 	               : 0;
 }
 
-/* Logs which disk this volume is on this node, which operators ask first. */
+/* Logs which disk of this node is the volume, because operators ask this first. */
 static void log_staged(const struct staging *s, int64_t since)
 {
 	char ms[32];

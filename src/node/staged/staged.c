@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares what does not depend on the kind of volume. Changes nothing. */
+/* Compares the properties that do not depend on the kind of volume. Changes nothing. */
 #include "node/staged/staged.h"
 
 #include <string.h>

@@ -2,9 +2,9 @@
 /*
  * Unmounts, and finds out why a mount is busy. Retries for a moment, because many users of a mount
  * end soon: this driver's own probe of the filesystem, a backup, a du. Then searches, in this
- * order, for a mount below it, a loop device over it or over one of its files, a swap file, and
- * processes that use this mount. Processes that use other mounts of the disk do not keep this mount
- * busy; an overlay keeps the disk busy, but not a mount. Owns nothing.
+ * order, for a mount below it, a loop device that is backed by it or by one of its files, a swap
+ * file, and processes that use this mount. Processes that use other mounts of the disk do not keep
+ * this mount busy; an overlay keeps the disk busy, but not a mount. Owns nothing.
  */
 #include "node/target/busy.h"
 

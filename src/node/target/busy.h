@@ -11,7 +11,7 @@
 
 /*
  * UNAVAILABLE: the mount is still busy after busy_ms (struct node_tuning). The message names the
- * mounts below it, the loop device over it, or the processes that hold it.
+ * mounts below it, the loop device that it backs, or the processes that hold it.
  */
 int busy_unmount(const struct node *n, const struct mountpoint *p, bool lazy, struct deadline d,
                  struct err *err) MUST_CHECK;

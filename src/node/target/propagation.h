@@ -5,10 +5,10 @@
  * Without propagation, a pod would silently write to its host's disk instead of its volume.
  *
  * This matters only if this process or its container has its own mount namespace. That is certain
- * if the process is PID 1 (a container without hostPID), or if PID 1 has another mount namespace (a
- * container with hostPID, or one that shares its PID namespace). Otherwise the driver runs on the
- * host beside kubelet, pods see its mounts whatever their propagation, and no mount is refused. No
- * mount is refused either if this process may not read the namespace of PID 1.
+ * if the process is PID 1 (a container without hostPID), or if PID 1 has a different mount
+ * namespace (a container with hostPID, or one that shares its PID namespace). Otherwise the driver
+ * runs on the host beside kubelet, pods see its mounts whatever their propagation, and no mount is
+ * refused. No mount is refused either if this process may not read the namespace of PID 1.
  *
  * No state; everything is read below the proc root, so recorded files work as well.
  */
@@ -31,7 +31,7 @@ bool propagation_matters(const char *proc_root);
 int propagation_check(const struct node_options *o, const struct mount_table *t, const char *path,
                       struct err *err) MUST_CHECK;
 /*
- * To be called at the start: adds a line to `errors` for each of kubelet's directories where mounts
+ * To be called at startup: adds a line to `errors` for each of kubelet's directories where mounts
  * would be refused, and to `warnings` for each directory that is not shared although mounts are not
  * refused.
  */

@@ -37,8 +37,8 @@ const struct mount *share_elsewhere(const struct node *n, const struct mount_tab
 /* Returns true if the target is a mount of share_probe_tag(). */
 bool share_is_tag_probe(const struct node *n, const char *target);
 /*
- * Called at the start, concurrently with RPC calls. Removes mounts that share_probe_tag() of a
- * killed driver has left (their names end in the token of another node), and adds them to `did`.
- * -1: a mount whose server hangs stays; the message names it. The others were tried.
+ * Called at startup, concurrently with RPC calls. Removes mounts that share_probe_tag() of a killed
+ * driver has left (their names end in the token of another node), and adds them to `did`. -1: a
+ * mount whose server hangs stays; the message names it. The others were tried.
  */
 int share_tidy(const struct node *n, struct str *did, struct err *err) MUST_CHECK;

@@ -130,7 +130,7 @@ static enum err_code why_not(struct deadline d)
 	return cancel_is_set(d.cancel) ? ERR_CANCELLED : ERR_DEADLINE;
 }
 
-/* Logs the result, because no call waits for it any more. */
+/* Logs the result, because no call is waiting for it any more. */
 static void job_log_end(const struct job *job, int rc, const struct err *err)
 {
 	char ms[32];

@@ -51,9 +51,9 @@ struct jobs *jobs_free(struct jobs *j);
 int job_run(struct jobs *j, const struct job_order *o, struct deadline d, struct err *err)
 	MUST_CHECK;
 /*
- * Waits for the job of this key. Returns 0 if it succeeded, or does not exist. Returns -1 with the
- * job's error (only to one caller), or with DEADLINE_EXCEEDED or CANCELLED if the job is still
- * running.
+ * Waits for the job of this key. Returns 0 if the job has succeeded, or if there is no such job.
+ * Returns -1 with the job's error (only to one caller), or with DEADLINE_EXCEEDED or CANCELLED if
+ * the job is still running.
  */
 int job_join(struct jobs *j, const char *key, struct deadline d, struct err *err) MUST_CHECK;
 /* Returns true if a job of this key is running. */

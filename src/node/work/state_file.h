@@ -56,8 +56,8 @@ int state_file_write_synced(const char *path, const char *text, struct err *err)
  */
 #define STATE_FILE_SPARES 16
 /*
- * To be called at the start: creates spare files that are missing or have lost their block, and the
- * directory where they are used. -1: some could not be created; the others were.
+ * To be called at startup: creates the directories, and the spare files that are missing or have no
+ * allocated block. -1: some could not be created; the others were.
  */
 int state_file_make_spares(const struct node *n, struct err *err) MUST_CHECK;
 /*
