@@ -140,7 +140,7 @@ static void compare_report_unattached(const struct pair *p)
 	else
 		inspect_finding(p->l->r, object, WHO_USES,
 		                "staged, but its DPUVolumeAttachment no longer exists: the DPU has "
-		                "removed the device, or will");
+		                "removed the device, or will remove it");
 }
 
 static void compare_volume(struct pair *p)

@@ -118,7 +118,7 @@ static const struct {
 	  "check that the API server answers and that DPF works on the object that the text "
 	  "names" RETRIED },
 	{ "", ERR_OK,
-	  "docs/troubleshoot/error-texts.md has the cause and the next step of this text" RETRIED },
+	  "docs/troubleshoot/error-texts.md lists the cause and the next step for this text" RETRIED },
 };
 
 static const char *next_step(const struct failing_error *e)

@@ -49,7 +49,7 @@ static int check_slot(const struct device_world *w, const char *pci, bool proven
 		device_function_missing(w, &missing);
 		return err_set(err, ERR_PRECONDITION,
 		               "PCI function %s could not be verified as hot-plugged, and is "
-		               "left alone: the attachment has no VUID of it%s",
+		               "left alone: the attachment has no VUID for it%s",
 		               pci, missing.ptr);
 	}
 	list = strs_join(&slots, ", ");

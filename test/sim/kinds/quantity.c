@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Parses quantities exactly, with 128-bit integers: mantissa times a power of 2 or 10.
- * More than 18 digits behind the point are refused. No state.
+ * More than 18 digits after the decimal point are refused. No state.
  */
 #include "test/sim/kinds/quantity.h"
 

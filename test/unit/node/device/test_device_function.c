@@ -209,9 +209,9 @@ START_TEST(only_what_the_dpu_has_plugged_into_its_slots_is_taken_for_a_pf)
 		{ "a slot of the host", a_port_of_the_host, PLUGGED, "is in none of the DPU's" },
 		{ "no slots", no_slots, PLUGGED,
 		  "could not be verified as hot-plugged, and is left alone: the attachment "
-		  "has no VUID of it; the host shows no hot-plug slot of the DPU in " },
+		  "has no VUID for it; the host shows no hot-plug slot of the DPU in " },
 		{ "no slots for want of bus numbers", no_port_with_a_bus, PLUGGED,
-		  "of it; the host has no bus number for the DPU's ports 0000:21:02.0 "
+		  "for it; the host has no bus number for the DPU's ports 0000:21:02.0 "
 		  "(add pci=assign-busses to the kernel's arguments)" },
 		{ "no slots, but its VUID", no_slots_but_vuids, PLUGGED, NULL },
 		{ "no slots, but the VUID of a static PF", no_slots_but_vuids, STATIC,

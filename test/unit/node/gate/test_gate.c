@@ -131,8 +131,8 @@ static const struct {
 	const char *what, *closed, *held, *test;
 } meanings[] = {
 	{ "NodeStageVolume of a volume that is not staged",
-	  "UNAVAILABLE, names the gate, its socket and since when", "as without the gate",
-	  "`gate: another volume is UNAVAILABLE`" },
+	  "UNAVAILABLE; the text names the gate and its socket, and since when it is closed",
+	  "as without the gate", "`gate: another volume is UNAVAILABLE`" },
 	{ "NodeStageVolume of a staged volume (kubelet was restarted)", "OK, nothing is changed",
 	  "OK", "`gate: what is staged stays staged for a kubelet that asks again`" },
 	{ "a stage that waits (device, mkfs, e2fsck) when the stream ends",
