@@ -62,9 +62,9 @@ struct failing_options {
  * Reads the entries of an earlier start from the file, and starts a thread that writes the file
  * (mode 0600) after changes, and retries if it cannot be written. The first change is written at
  * once. An error that is new, has changed or has ended is written within 1 s, the count and time of
- * a known error within 5 s. A large table is written less often: 1.4 MB, the largest usual size,
- * every 6 s. A process that is killed loses the changes of that time. Returns -1 if the file exists
- * but cannot be read; the next change replaces the file.
+ * a known error within 5 s. A large table is written less often: a full table of typical errors
+ * (1.4 MB) every 6 s. If the process is killed, the changes that are not yet written are lost.
+ * Returns -1 if the file exists but cannot be read; the next change replaces the file.
  */
 int failing_start(const struct failing_options *o, struct err *err) MUST_CHECK;
 /*

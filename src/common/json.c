@@ -44,8 +44,8 @@ static const cJSON *item_of_const(const struct json *j)
 }
 
 /*
- * Returns true for a root. `prev` of a member or an element is its neighbour; `prev` of a single
- * one is itself.
+ * Returns true for a root. `prev` of a member or an element points to its neighbour, or to itself
+ * if it has no siblings.
  */
 static bool is_root(const struct json *j)
 {

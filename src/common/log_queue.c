@@ -5,7 +5,7 @@
  * that share stderr, and a pipe with free space for one page still blocks a longer line.
  *
  * After a line was dropped, all further lines are dropped until half of the queue is written. So
- * there is one notice for each 128 KiB of lines, even with a slow reader.
+ * there is at most one notice for each 128 KiB of lines, even if the reader is slow.
  */
 #include "common/log_queue.h"
 

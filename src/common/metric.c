@@ -296,8 +296,8 @@ static void raise_top(unsigned n)
 }
 
 /*
- * Takes the lowest free slot, so that few pages are in use. Searches the bits, because thousands of
- * used slots may precede it. Returns SLOTS if no slot is free.
+ * Takes the lowest free slot, so that few pages are in use. Searches a bitmap instead of the slots,
+ * because thousands of used slots may precede the free one. Returns SLOTS if no slot is free.
  */
 static unsigned take_slot(void)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An array whose entries are linked by index. Free entries are reused. When the array is full, it
- * is rebuilt an eighth larger; when half of it is free, it is rebuilt without the free entries.
+ * is rebuilt with an eighth more entries; when half of it is free, it is rebuilt without the free
+ * entries.
  *
  * Each entry is in a chain selected by its volume and node together. Only the first entry of each
  * volume is in a chain selected by the volume; the volume's other entries form a doubly linked list

@@ -334,7 +334,7 @@ static int await_next_state(struct await *a, const char *uid, struct err *err)
 	return 0;
 }
 
-/* Adds the object's name in front of the error of an await_readiness: "... is being deleted". */
+/* Prefixes the error of an await_readiness ("... is being deleted") with the object's name. */
 static int refuse_by_readiness(struct await *a, struct err *err)
 {
 	struct err words = *err;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attachments are named as the Go plugin names them. Two inputs may result in the same name,
- * because a plain join is ambiguous, and so is a hash. So callers compare the object's spec.
+ * because both a plain join and a hash are ambiguous. So callers compare the object's spec.
  */
 #include "controller/names.h"
 

@@ -96,7 +96,7 @@ void transfer_start(struct http_call *c);
  */
 bool transfer_is_sent(struct http_call *c);
 /*
- * Returns why a call over this epoch has not been sent yet. The reason is derived from the calls
+ * Returns why a call over this epoch has not been sent yet. The reason is derived from the calls in
  * `active`, because a call that waits for another call's connection has no state of its own.
  */
 const char *transfer_waits_for(struct http_call *active, const struct pool_epoch *ep);

@@ -140,9 +140,9 @@ static bool is_exceeded_quota(const struct json *status)
 }
 
 /*
- * A webhook's message is `admission webhook "..." denied the request`, that of all other admission
- * is `... is forbidden: REASON`, and that of authorization is `... is forbidden: User "..." cannot
- * ...`.
+ * The message of a webhook is `admission webhook "..." denied the request`, that of any other
+ * admission plugin `... is forbidden: REASON`, and that of the authorizer `... is forbidden: User
+ * "..." cannot ...`.
  */
 static bool is_by_admission(const struct json *status)
 {

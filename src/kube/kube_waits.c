@@ -180,8 +180,8 @@ static void notify_error(struct kube_wait *w, const struct err *err)
 }
 
 /*
- * Returns true if the wait's object may be read. An unreported error is returned before, because
- * its caller decides whether the read is needed.
+ * Returns true if the wait's object may be read. It may not while an error is unreported, because
+ * the caller of the wait decides after the error whether the read is needed.
  */
 static bool may_be_read(const struct kube_wait *w)
 {
@@ -252,7 +252,7 @@ char *waits_next_resync(struct kube_waits *all, unsigned long read, int64_t now,
 	return xstrdup(longest->name);
 }
 
-/* Returns true, once, if the wait requested this read. */
+/* Returns true if the wait requested this read, and clears the request. */
 static bool was_read(struct kube_wait *w, unsigned long read)
 {
 	if (w->reading != read)

@@ -105,8 +105,9 @@ bool waits_notify(struct kube_waits *all, const struct kube_event *e);
  */
 char *waits_next_unread(struct kube_waits *all, unsigned long read);
 /*
- * Like waits_next_unread(), but for a resync: no change of the name is known to be missed, and its
- * wait began, or was resynced, at least `every_ns` before `now`. So a silent watch hides no change.
+ * Like waits_next_unread(), but for a resync, so that a silent watch hides no change: returns a
+ * name of which no missed change is known, and whose wait began or was last resynced at least
+ * `every_ns` before `now`.
  */
 char *waits_next_resync(struct kube_waits *all, unsigned long read, int64_t now, int64_t every_ns);
 /*

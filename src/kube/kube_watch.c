@@ -2,8 +2,8 @@
 /*
  * One watch per collection, on the HTTP engine's thread. This file determines which event of the
  * state machine has happened, and executes the actions from its table (kube_watch_table.c).
- * docs/reference/watch.md has the theory of operation. kube_watch_events.c reads the lines of a
- * stream; kube_watch_state.c has the state of a watch that other threads see.
+ * docs/reference/watch.md describes the theory of operation. kube_watch_events.c reads the lines of
+ * a stream; kube_watch_state.c has the state of a watch that other threads see.
  *
  * Everything here runs on the engine's thread except watch_for() and kube_watches_stop(); the
  * client's lock guards the fields that kube_watch.h marks.

@@ -123,8 +123,8 @@ bool watch_is_reverted(const struct kube_watch *w, struct line_span version);
  */
 bool watch_is_refuted(struct kube_watch *w, struct line_span version);
 /*
- * The engine's thread. Returns true, once, if an answer has contradicted the resume point and no
- * list has followed.
+ * The engine's thread. Returns true if an answer has contradicted the resume point and no list has
+ * followed, and clears that state, so that the next call returns false.
  */
 bool watch_consume_refuted(struct kube_watch *w);
 

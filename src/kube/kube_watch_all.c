@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The events of a watch's follower (kube_follow.h): all objects, then their changes.
+ * Delivers events to a watch's follower (kube_follow.h): first all objects, then their changes.
  *
  * If the server supports WatchList, all objects arrive in the watch's own stream, as ADDED events,
  * which a bookmark with an annotation ends. Otherwise they are listed page by page. A server
@@ -27,8 +27,8 @@
 
 #define FULL_TRIES 2
 #define FULL_ERRORS 8
-#define NS_EACH \
-	INT64_C(2000000) /* clusters do not create 500 objects a second; streams are far faster */
+/* time per object: a full stream is faster than 500 objects a second, changes are slower */
+#define NS_EACH INT64_C(2000000)
 /* after a page that was too large, the limit is divided by this number */
 #define SMALLER 4
 

@@ -2,7 +2,7 @@
 /*
  * The state machine of a watch as a table: state and event -> actions and next state. Pure: no
  * lock, no clock, no request. kube_watch.c determines the event and executes the actions;
- * docs/reference/watch.md has the theory of operation and the table.
+ * docs/reference/watch.md contains the theory of operation and the table.
  */
 #pragma once
 

@@ -23,8 +23,8 @@ struct listener_options {
 	mode_t mode;
 	gid_t group; /* (gid_t)-1: unchanged */
 	/*
-	 * Maximum number of connections, waiting and passed on; lower if the process's descriptor
-	 * limit is low.
+	 * Maximum number of connections, including those not yet passed to gRPC. A low descriptor
+	 * limit of the process reduces it.
 	 */
 	unsigned max_connections;
 	/* Additional connections, only for processes that run this same program (its --probe). */

@@ -2,9 +2,9 @@
 /*
  * The log line of a call, written when it ends.
  *
- * Fields of a request are logged by an allow-list: names, ids and paths always; from verbosity 4 on
- * also numbers, enums and the keys of maps. Values of maps are never logged (contexts carry
- * tokens), nor any part of a secrets map.
+ * Fields of a request are logged according to an allow-list: names, ids and paths always; from
+ * verbosity 4 on also numbers, enums and the keys of maps. Values of maps are never logged
+ * (contexts carry tokens), nor any part of a secrets map.
  */
 #pragma once
 

@@ -2,9 +2,9 @@
 /*
  * The topology key, and the check whether a volume can be in a requested topology.
  *
- * A topology with a key other than the driver's is not met, because no node of this driver has that
- * key. If the volume were created anyway, its pods would run on nodes other than those of the
- * StorageClass.
+ * A topology with a key other than the driver's cannot be satisfied, because no node of this driver
+ * has that key. If the volume were created anyway, its pods would run on nodes other than those of
+ * the StorageClass.
  */
 #include "volume/topology.h"
 

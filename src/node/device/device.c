@@ -74,7 +74,7 @@ int device_probe_below(const struct device_world *w, const struct device_want *w
 	sight->stage = DEVICE_NO_FUNCTION;
 	if (!rc)
 		rc = read_driver_stage(w, sight, why, err);
-	/* Only once the driver is known, because a function used by a VM is not even read. */
+	/* Only once the driver is known: a function that a VM uses must not even be read. */
 	if (rc > 0 && sight->stage != DEVICE_NO_FUNCTION && sight->kind->check_unbound &&
 	    sight->kind->check_unbound(w, sight->pci, want, err))
 		return -1;

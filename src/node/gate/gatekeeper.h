@@ -79,8 +79,8 @@ void gatekeeper_left(struct gatekeeper *g, void *stream);
 
 bool gatekeeper_permits(struct gatekeeper *g);
 /*
- * Checks that the gate is open. -1 UNAVAILABLE: it is closed; the message says since when, and how
- * to open it.
+ * Checks that the gate is open. -1 UNAVAILABLE: it is closed; the message names the time since
+ * which it is closed, and how to open it.
  */
 int gatekeeper_check(struct gatekeeper *g, struct err *err) MUST_CHECK;
 /*

@@ -388,8 +388,8 @@ static const char *next_mount_line(const char *line)
 }
 
 /*
- * Returns true if mounts propagate to the parent, or if the parent is not in this table, so that is
- * unknown.
+ * Returns true if mounts propagate to the parent, or if this is unknown, because the parent is not
+ * in this table.
  */
 static bool parent_receives(const char *mountinfo, int parent)
 {

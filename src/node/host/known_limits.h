@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What keeps functions of the DPU from a host although DPU and driver work: limits of the host's
- * firmware and kernel, and known issues of DPF. `host check` and `inspect` share these texts. No
- * state, any thread.
+ * Limits that hide functions of the DPU from a host although DPU and driver work: those of the
+ * host's firmware and kernel, and known issues of DPF. `host check` and `inspect` share these
+ * texts. No state, any thread.
  */
 #pragma once
 

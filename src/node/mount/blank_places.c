@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selects the ranges. docs/reference/formatting.md has the probability that the random ranges miss
- * an extent of data; test_blank_places computes it from this list. One range in each part detects
- * more than the same number of ranges chosen from the whole device.
+ * Selects the ranges. docs/reference/formatting.md states the probability that the random ranges
+ * miss an extent of data; test_blank_places computes it from this list. One range in each part
+ * detects more than the same number of ranges chosen from the whole device.
  */
 #include "node/mount/blank_places.h"
 

@@ -83,7 +83,8 @@ static const char *finding(struct str *output)
 
 /*
  * Returns the line in which e2fsck reports that it is older than the filesystem, or NULL if there
- * is no such line. If there is one, the filesystem is not damaged, and nothing was written.
+ * is no such line. If it prints such a line, the filesystem is not damaged, and nothing was
+ * written.
  */
 static char *fsck_find_unsupported(const struct str *output)
 {

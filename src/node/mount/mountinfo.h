@@ -99,8 +99,8 @@ bool mount_is_share(const struct mount *m);
  */
 bool mount_turned_read_only(const struct mount *m);
 /*
- * Returns true if the filesystem is shown to have shut itself down after an error. ext4 shows that
- * since Linux 6.15, xfs never.
+ * Returns true if the filesystem is shown to have shut itself down after an error. ext4 shows this
+ * since Linux 6.15; xfs never shows it.
  */
 bool mount_has_shut_down(const struct mount *m);
 

@@ -27,8 +27,8 @@ struct unstaging {
 };
 
 /*
- * Checks the volume's mounts in this mount namespace. FAILED_PRECONDITION: there is one other than
- * the staging path.
+ * Checks the volume's mounts in this mount namespace. FAILED_PRECONDITION: there is a mount other
+ * than the one at the staging path.
  */
 int unstaging_refuse_published(const struct unstaging *u, struct err *err) MUST_CHECK;
 /*

@@ -45,7 +45,7 @@ struct guard_probe {
 	struct statvfs result;
 };
 
-/* Outlives its owner as long as a helper hangs. */
+/* Freed with its last reference: a helper that hangs keeps it longer than its owner does. */
 struct guard {
 	pthread_mutex_t lock;
 	struct guard_probe *probes;

@@ -13,9 +13,10 @@ enum target_kind { TARGET_DIR, TARGET_FILE };
 
 /*
  * Creates the target and its parents. `path` is resolved (paths_resolve()): a link in it is an
- * error, and nothing is created behind the link. An existing target is accepted if it is a
- * directory or an empty file, as `kind` requires; otherwise FAILED_PRECONDITION. *ret_made: the
- * number of levels created, including the target; 0 if it existed.
+ * error, and nothing is created in the directory that the link names. An existing target is
+ * accepted if it is a directory or an empty file, as `kind` requires; otherwise
+ * FAILED_PRECONDITION. *ret_made: the number of levels created, including the target; 0 if it
+ * existed.
  */
 int target_make(const char *path, enum target_kind kind, unsigned *ret_made, struct err *err)
 	MUST_CHECK;

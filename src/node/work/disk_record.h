@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of disks: state files that tell a later call, or a later driver process, which work on a
- * disk an earlier one has not completed.
+ * Records of disks: state files that tell a later call or driver process which work on a disk is
+ * incomplete.
  *
  * Two kinds describe a running tool, mkfs or e2fsck. They are written and synced before the tool
  * starts. Only the file is synced, not its directory. So after a crash of the host the record may
