@@ -6,7 +6,7 @@ from kube import NAME, ROOT, kubectl
 HEAD = """# A claim's life in Kubernetes
 
 This page shows what a user sees, on Kubernetes 1.36 with the driver and sidecars of manifests/base: written by
-`make image-test && UPDATE_DOCS=1 make e2e-kube-pods`. Ages, addresses and the random parts of names are made equal.
+`make image-test && UPDATE_DOCS=1 make e2e-kube-pods`. Ages, addresses and the random parts of names are normalized.
 """
 sections = []
 

@@ -52,7 +52,7 @@ incidents_ask() {
 		printf '== %s: %s (ten lines after %d ms)\n%s\n' "$title" "$command" "$took" "$lines" >>"$first_commands"
 		[[ $command = kubectl* ]] || command="snap-csi-plugin $command"
 		FIRST+=("| $title | ${TO_ASK[i + 1]} | \`${command//|/\\|}\` | $said | $next |")
-		[ -z "${TO_ASK[i + 5]}" ] || ROWS[TO_ASK[i + 5]]+=" $([[ $command = *inspect* ]] && echo "$said" || echo 'nothing of it') |"
+		[ -z "${TO_ASK[i + 5]}" ] || ROWS[TO_ASK[i + 5]]+=" $([[ $command = *inspect* ]] && echo "$said" || echo 'nothing about it') |"
 	done
 	TO_ASK=()
 }
@@ -251,7 +251,7 @@ incidents_heal() {
 	wait "$waiter" "$unstager" "$cutter"
 	child_signal TERM "$holder"
 	wait "$holder"
-	first_command 'the holder of 7 has ended, and kubelet has not yet retried' 'that of 7' 'inspect volume busy' \
+	first_command 'incident 7 after its holder has ended, before kubelet retries' 'that of 7' 'inspect volume busy' \
 		'/[^ ]* was in use at the last attempt; no holder is visible now'
 	incidents_ask
 	ask NodeUnpublishVolume "$raw_unpublish"
