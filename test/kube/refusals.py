@@ -82,6 +82,6 @@ def _(ns):
     try:
         create(claim("wrong", "wrong-key"), ns)
         print("      ", event_with(ns, "wrong", "write csi.snap.nvidia.com/formatPolicy", 60)[:400])
-        page.show_events("A slip in the StorageClass", "kubectl describe pvc wrong", "pvc", ns, "wrong")
+        page.show_events("A typo in the StorageClass", "kubectl describe pvc wrong", "pvc", ns, "wrong")
     finally:
         delete("StorageClass", None, "wrong-key")

@@ -216,7 +216,7 @@ incidents_of_calls() {
 	incident 'the function of a staged volume has vanished' 'Calls' \
 		'increase(snap_csi_operation_duration_seconds_count{method="NodeGetVolumeStats",code!="OK"}[10m]) > 0' SnapCsiVolumeStuck \
 		'inspect volume gone' 'volume gone: .* which no longer exists on this host: it was detached while in use'
-	incident 'a disk has another UUID than the volume, and one is not blank' 'Refused for the sake of data' \
+	incident "the UUID of a disk differs from its volume's, and another disk is not blank" 'Refused for the sake of data' \
 		'increase(snap_csi_refusals_total[10m]) > 0' SnapCsiRefusesData \
 		'kubectl snapcsi inspect claim app/data' "volume mixed-up on node $NODE .*: NodeStageVolume fails with FAILED_PRECONDITION: .* has UUID"
 	first_command 'a disk has the data of another tenant' 'that of 4' 'inspect volume foreign' 'volume foreign: NodeStageVolume fails with FAILED_PRECONDITION: .* is not blank'
