@@ -73,10 +73,19 @@ static int find_program(const char *path_list, const char *name, struct str *ret
 	               path_list);
 }
 
+/* The descriptors of a child, in the driver's numbers. */
+struct spawn_fds {
+	int out; /* its 1 and 2 */
+	int in;  /* its 0; -1: /dev/null */
+	int fd;  /* its SPAWN_FD; -1: none */
+};
+
 /* The child gets descriptors 0, 1, 2, and with fd >= 0 also SPAWN_FD, and no others. */
-static int plan_descriptors(posix_spawn_file_actions_t *plan, int out, int fd)
+static int plan_descriptors(posix_spawn_file_actions_t *plan, const struct spawn_fds *fds)
 {
-	int rc = posix_spawn_file_actions_addopen(plan, 0, "/dev/null", O_RDONLY, 0);
+	int out = fds->out, fd = fds->fd;
+	int rc = fds->in >= 0 ? posix_spawn_file_actions_adddup2(plan, fds->in, 0)
+	                      : posix_spawn_file_actions_addopen(plan, 0, "/dev/null", O_RDONLY, 0);
 
 	if (!rc)
 		rc = posix_spawn_file_actions_adddup2(plan, out, 1);
@@ -107,8 +116,8 @@ static int plan_signals(posix_spawnattr_t *attr)
 	return rc;
 }
 
-static int spawn_start(const char *program, char **argv, const char *path_list, int out, int fd,
-                       pid_t *ret)
+static int spawn_start(const char *program, char **argv, const char *path_list,
+                       const struct spawn_fds *fds, pid_t *ret)
 {
 	struct str path AUTO(str_clear) = STR_INIT(2 * PATH_MAX);
 	char *envp[] = { NULL, (char *)"LC_ALL=C", NULL };
@@ -116,12 +125,13 @@ static int spawn_start(const char *program, char **argv, const char *path_list, 
 	posix_spawnattr_t attr;
 	int rc;
 
-	assert(out > SPAWN_FD && (fd < 0 || fd > SPAWN_FD));
+	assert(fds->out > SPAWN_FD && (fds->fd < 0 || fds->fd > SPAWN_FD) &&
+	       (fds->in < 0 || fds->in > SPAWN_FD));
 	str_addf(&path, "PATH=%s", path_list);
 	envp[0] = path.ptr;
 	posix_spawn_file_actions_init(&plan);
 	posix_spawnattr_init(&attr);
-	rc = plan_descriptors(&plan, out, fd);
+	rc = plan_descriptors(&plan, fds);
 	if (!rc)
 		rc = plan_signals(&attr);
 	if (!rc)
@@ -297,14 +307,33 @@ static int raise_fd(int fd)
 	return high;
 }
 
-int spawn_run_fd(const struct strs *argv, int fd, struct deadline d, struct str *output,
-                 struct err *err)
+/*
+ * Returns the end of a pipe that has the input, or -1. The input fits into an empty pipe, so the
+ * write does not block.
+ */
+static int input_pipe(const struct spawn_input *input)
+{
+	int from AUTO(fd) = -1, to AUTO(fd) = -1, ends[2];
+
+	assert(input->n <= PIPE_BUF);
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -1;
+	from = ends[0];
+	to = ends[1];
+	if (write(to, input->data, input->n) != (ssize_t)input->n)
+		return -1;
+	return raise_fd(TAKE_FD(from));
+}
+
+int spawn_run_input(const struct strs *argv, int fd, const struct spawn_input *input,
+                    struct deadline d, struct str *output, struct err *err)
 {
 	struct str path_list AUTO(str_clear) = STR_INIT(PATH_MAX);
 	struct str program AUTO(str_clear) = STR_INIT(PATH_MAX);
 	struct str ignored AUTO(str_clear) = STR_INIT(LIMIT_SPAWN_OUTPUT);
 	const char *extra = extra_path ? extra_path : kill_point_tools();
 	int wake AUTO(fd) = -1, in AUTO(fd) = -1, out AUTO(fd) = -1, kept AUTO(fd) = -1;
+	int given AUTO(fd) = -1;
 	int ends[2], rc;
 	pid_t pid;
 
@@ -320,10 +349,13 @@ int spawn_run_fd(const struct strs *argv, int fd, struct deadline d, struct str 
 	in = ends[0];
 	out = raise_fd(ends[1]);
 	kept = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, SPAWN_FD + 1) : -1;
-	if (out < 0 || (fd >= 0 && kept < 0) || fcntl(in, F_SETFL, O_NONBLOCK) < 0)
+	given = input ? input_pipe(input) : -1;
+	if (out < 0 || (fd >= 0 && kept < 0) || (input && given < 0) ||
+	    fcntl(in, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(err, errno, "%s: pipe", argv->v[0]);
 
-	rc = spawn_start(program.ptr, argv->v, path_list.ptr, out, kept, &pid);
+	rc = spawn_start(program.ptr, argv->v, path_list.ptr,
+	                 &(const struct spawn_fds) { .out = out, .in = given, .fd = kept }, &pid);
 	if (rc)
 		return err_sys_of(err, ERR_CALL_TASK, rc, "start %s", program.ptr);
 	show_pid(pid);
@@ -335,6 +367,12 @@ int spawn_run_fd(const struct strs *argv, int fd, struct deadline d, struct str 
 	show_pid(0);
 	(void)cancel_on_set(d.cancel, NULL, NULL);
 	return rc;
+}
+
+int spawn_run_fd(const struct strs *argv, int fd, struct deadline d, struct str *output,
+                 struct err *err)
+{
+	return spawn_run_input(argv, fd, NULL, d, output, err);
 }
 
 int spawn_run(const struct strs *argv, struct deadline d, struct str *output, struct err *err)

@@ -35,6 +35,15 @@ int spawn_run(const struct strs *argv, struct deadline deadline, struct str *out
  */
 int spawn_run_fd(const struct strs *argv, int fd, struct deadline deadline, struct str *output,
                  struct err *err) MUST_CHECK;
+struct spawn_input {
+	const void *data;
+	size_t n; /* at most PIPE_BUF bytes */
+};
+/*
+ * Like spawn_run_fd(), but the child reads `input` from its standard input (NULL: /dev/null).
+ */
+int spawn_run_input(const struct strs *argv, int fd, const struct spawn_input *input,
+                    struct deadline deadline, struct str *output, struct err *err) MUST_CHECK;
 #define SPAWN_END_MS 500
 #define SPAWN_FD 3
 #define SPAWN_FD_PATH "/proc/self/fd/3"

@@ -104,6 +104,23 @@ START_TEST(a_low_descriptor_of_ours_is_not_overwritten_on_the_way)
 }
 END_TEST
 
+START_TEST(a_child_reads_the_input_it_is_given)
+{
+	static const char bytes[] = "one\0two\n";
+	const struct spawn_input input = { bytes, sizeof(bytes) - 1 };
+	struct str out AUTO(str_clear) = STR_INIT(1000);
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+	struct err err = ERR_INIT;
+	int given AUTO(fd) = open("/etc/hostname", O_RDONLY | O_CLOEXEC);
+
+	strs_add(&argv, "sh");
+	strs_add(&argv, "-c");
+	strs_add(&argv, "tr '\\0' ' '; readlink " SPAWN_FD_PATH);
+	ck_assert_int_eq(spawn_run_input(&argv, given, &input, wait_limit(), &out, &err), 0);
+	ck_assert_str_eq(out.ptr, "one two\n/etc/hostname\n");
+}
+END_TEST
+
 START_TEST(a_missing_program_is_named)
 {
 	struct strs argv AUTO(strs_clear) = STRS_INIT;
@@ -355,7 +372,8 @@ END_TEST
 SUITE_TIMEOUT("spawn", 60, a_child_that_outlives_its_end_is_named_and_reaped_later,
               a_child_answers_with_its_status_and_output,
               a_child_has_no_descriptor_of_ours_but_the_one_given,
-              a_low_descriptor_of_ours_is_not_overwritten_on_the_way, a_missing_program_is_named,
+              a_low_descriptor_of_ours_is_not_overwritten_on_the_way,
+              a_child_reads_the_input_it_is_given, a_missing_program_is_named,
               the_deadline_ends_the_whole_group, the_callers_leaving_ends_it_at_once,
               a_killed_child_is_an_error, a_child_goes_before_the_driver_when_memory_is_short,
               signals_are_as_in_a_fresh_process, endless_output_is_cut_and_does_not_block,
