@@ -24,6 +24,10 @@
 #define PARAM_NR_REQUESTS DRIVER_PREFIX "nrRequests"
 #define PARAM_READ_AHEAD_KB DRIVER_PREFIX "readAheadKb"
 #define PARAM_RQ_AFFINITY DRIVER_PREFIX "rqAffinity"
+/* Encryption on the node. */
+#define PARAM_ENCRYPTION DRIVER_PREFIX "encryption"
+#define PARAM_ENCRYPTION_KDF DRIVER_PREFIX "encryptionKdf"
+#define PARAM_ALLOW_DISCARDS DRIVER_PREFIX "allowDiscards"
 #define PARAM_SIDECAR_PREFIX "csi.storage.k8s.io/" /* keys of external-provisioner */
 /* external-provisioner moves its value to the filesystem of the capability. */
 #define PARAM_FSTYPE PARAM_SIDECAR_PREFIX "fstype"
@@ -32,6 +36,10 @@
 #define PARAM_PV_NAME PARAM_SIDECAR_PREFIX "pv/name"
 #define PARAM_EPHEMERAL PARAM_SIDECAR_PREFIX "ephemeral"
 #define CONTEXT_PROVISIONER_IDENTITY "storage.kubernetes.io/csiProvisionerIdentity"
+
+/* Keys of the node-stage and node-expand secrets. */
+#define SECRET_PASSPHRASE "encryption-passphrase"
+#define SECRET_PASSPHRASE_PREVIOUS "encryption-passphrase-previous"
 
 /* Volume context. */
 #define CONTEXT_POLICY_NAME "storagePolicyName"

@@ -73,9 +73,11 @@ static const struct setting_key {
 
 /* All keys with the driver's prefix that may appear in a StorageClass. */
 static const char *const prefixed_keys[] = {
-	PARAM_EMULATION,       PARAM_FORMAT_POLICY,    PARAM_BLOCK_SIZE,    PARAM_INODE_SIZE,
-	PARAM_BYTES_PER_INODE, PARAM_NUMBER_OF_INODES, PARAM_EXT4_BIGALLOC, PARAM_EXT4_CLUSTER_SIZE,
-	PARAM_IO_SCHEDULER,    PARAM_NR_REQUESTS,      PARAM_READ_AHEAD_KB, PARAM_RQ_AFFINITY,
+	PARAM_EMULATION,     PARAM_FORMAT_POLICY,     PARAM_BLOCK_SIZE,
+	PARAM_INODE_SIZE,    PARAM_BYTES_PER_INODE,   PARAM_NUMBER_OF_INODES,
+	PARAM_EXT4_BIGALLOC, PARAM_EXT4_CLUSTER_SIZE, PARAM_IO_SCHEDULER,
+	PARAM_NR_REQUESTS,   PARAM_READ_AHEAD_KB,     PARAM_RQ_AFFINITY,
+	PARAM_ENCRYPTION,    PARAM_ENCRYPTION_KDF,    PARAM_ALLOW_DISCARDS,
 };
 
 static const char *const function_keys[] = { PARAM_FUNCTION_TYPE, PARAM_HOTPLUG_FUNCTION };
@@ -85,6 +87,9 @@ static const char *const format_policies[] = {
 	[FORMAT_UNFORMATTED] = "unformatted",
 	[FORMAT_NEVER] = "never",
 };
+
+static const char *const encryptions[] = { [ENCRYPTION_LUKS2] = "luks2" };
+static const char *const kdfs[] = { [KDF_ARGON2ID] = "argon2id", [KDF_PBKDF2] = "pbkdf2" };
 
 const char *emulation_name(enum emulation e)
 {
@@ -128,7 +133,7 @@ static void list_keys(const char *const *keys, size_t n, struct str *ret)
 static int refuse_unknown(const struct kvs *map, struct err *err)
 {
 	for (size_t i = 0; i < map->n; i++) {
-		struct str known AUTO(str_clear) = STR_INIT(800);
+		struct str known AUTO(str_clear) = STR_INIT(1000);
 		const char *key = map->v[i].key;
 
 		if (param_refuse_slip(key, function_keys, ARRAY_LEN(function_keys), err) ||
@@ -245,6 +250,48 @@ static int parse_format_policy(const struct kvs *map, struct volume_params *p, s
 	               PARAM_FORMAT_POLICY
 	               ": unsupported value %s, supported values are: blank, unformatted, never",
 	               text);
+}
+
+/* Sets *ret to the index of the key's value in `words`; a missing key leaves it unchanged. */
+static int parse_word(const struct kvs *map, const char *key, const char *const *words, size_t n,
+                      unsigned *ret, struct err *err)
+{
+	struct str known AUTO(str_clear) = STR_INIT(100);
+	const char *text = given(map, key);
+
+	for (size_t i = 0; text && i < n; i++) {
+		if (!words[i])
+			continue;
+		if (str_eq(text, words[i])) {
+			*ret = (unsigned)i;
+			return 0;
+		}
+		str_addf(&known, "%s%s", known.len ? ", " : "", words[i]);
+	}
+	if (!text)
+		return 0;
+	return err_set(err, ERR_INVALID, "%s: unsupported value %.40s, supported values are: %s",
+	               key, text, known.ptr);
+}
+
+static int parse_encryption(const struct kvs *map, struct volume_params *p, struct err *err)
+{
+	static const char *const needs[] = { PARAM_ENCRYPTION_KDF, PARAM_ALLOW_DISCARDS };
+	unsigned encryption = ENCRYPTION_NONE, kdf = KDF_ARGON2ID;
+	const char *discards = given(map, PARAM_ALLOW_DISCARDS);
+
+	if (parse_word(map, PARAM_ENCRYPTION, encryptions, ARRAY_LEN(encryptions), &encryption,
+	               err) ||
+	    parse_word(map, PARAM_ENCRYPTION_KDF, kdfs, ARRAY_LEN(kdfs), &kdf, err) ||
+	    (discards && parse_key_bool(PARAM_ALLOW_DISCARDS, discards, &p->allow_discards, err)))
+		return -1;
+	for (size_t i = 0; i < ARRAY_LEN(needs) && encryption == ENCRYPTION_NONE; i++)
+		if (given(map, needs[i]))
+			return err_set(err, ERR_INVALID, "%s: needs " PARAM_ENCRYPTION ": luks2",
+			               needs[i]);
+	p->encryption = (enum encryption)encryption;
+	p->kdf = (enum kdf)kdf;
+	return 0;
 }
 
 static uint64_t *mkfs_value(struct mkfs_params *m, const struct mkfs_key *k)
@@ -407,7 +454,7 @@ int volume_params_parse(const struct kvs *map, enum emulation default_emulation,
 	if (refuse_unknown(map, err) || parse_emulation(map, &p, err) ||
 	    parse_function(map, &p, err) || check_virtiofs(map, &p, err) ||
 	    parse_format_policy(map, &p, err) || parse_mkfs(map, fs_type, &p.mkfs, err) ||
-	    parse_settings(map, fs_type, &p, err))
+	    parse_settings(map, fs_type, &p, err) || parse_encryption(map, &p, err))
 		return -1;
 	*ret = p;
 	return 0;

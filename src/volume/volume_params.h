@@ -12,6 +12,8 @@
 #include "common/kv.h"
 
 enum emulation { EMULATION_NVME, EMULATION_VIRTIOFS };
+enum encryption { ENCRYPTION_NONE, ENCRYPTION_LUKS2 };
+enum kdf { KDF_ARGON2ID, KDF_PBKDF2 }; /* key derivation of the passphrase */
 enum format_policy { FORMAT_BLANK, FORMAT_UNFORMATTED, FORMAT_NEVER };
 
 /* 0: not given. */
@@ -39,6 +41,9 @@ struct volume_params {
 	enum emulation emulation;
 	enum format_policy format_policy;
 	bool format_policy_given;
+	enum encryption encryption;
+	enum kdf kdf;
+	bool allow_discards;
 	struct mkfs_params mkfs;
 	char settings[QUEUE_SETTINGS][16]; /* in sysfs format; "": not given */
 };
