@@ -233,9 +233,10 @@ unit-memory: $(MEMORY_BINS)
 # ---------------------------------------------------------------- packages, checks, image
 # What the driver is built with, and what only its tests and tools need. `make deps` installs what is missing. No name has a
 # version, since each release of Debian and Ubuntu has another: g++ brings the libstdc++.a of its gcc, which the static gRPC needs.
+# Of libcryptsetup-dev only the header is used: the driver loads the library with dlopen() when a volume is encrypted.
 # Of the driver's, the last line is for the libcurl of the images (packaging/libcurl.sh).
 BUILD_PACKAGES := gcc g++ make libc6-dev pkg-config protobuf-compiler libprotobuf-dev protobuf-c-compiler libprotobuf-c-dev \
-	libgrpc-dev zlib1g-dev libcurl4-openssl-dev libcjson-dev libyaml-dev libmount-dev libblkid-dev \
+	libgrpc-dev zlib1g-dev libcurl4-openssl-dev libcjson-dev libyaml-dev libmount-dev libblkid-dev libcryptsetup-dev \
 	dpkg-dev patch libssl-dev libnghttp2-dev
 # libfuse3 plays virtio-fs devices (test/lib/share); prometheus has promtool, which tests the alerts, and scrapes the driver (test/monitoring).
 TEST_PACKAGES := check libsubunit-dev libmicrohttpd-dev libfuse3-dev clang libclang-rt-dev clang-format cppcheck shellcheck \

@@ -40,6 +40,7 @@
 #include "inspect/inspect.h"
 #include "kube/kube.h"
 #include "kube/kube_yaml.h"
+#include "luks/luks.h"
 #include "node/mount/fsprobe.h"
 #include "node/mount/mount.h"
 #include "node/host/pre_stop.h"
@@ -489,6 +490,8 @@ int main(int argc, char *argv[])
 	thread_many_waits();
 	rpc_server_sanitize_environment();
 	umask(022);
+	if (argc > 1 && str_eq(argv[1], "luks")) /* only the driver runs it */
+		return luks_main(argc - 1, argv + 1);
 	if (command_run(argc, argv, &status))
 		return status;
 	if (flags_parse(&p.flags, argc, argv, getenv, &report)) {

@@ -15,6 +15,7 @@ function room(path) {
 BEGIN {
 	may["common"] = " common "
 	may["volume"] = " common volume "
+	may["luks"] = " common volume luks "
 	may["http"] = " common http "
 	may["web"] = " common web "
 	may["kube"] = " common http kube "
@@ -30,10 +31,10 @@ BEGIN {
 	may["node/work"] = node "node/holders node/work "
 	may["node/target"] = node "node/holders node/work node/target "
 	may["node/gate"] = " common rpc node/gate "
-	may["node/host"] = node "node/work node/target node/gate node/host "
+	may["node/host"] = node "node/holders node/work node/target node/gate node/staged node/disk node/host "
 	node = node "node/holders node/work node/target node/gate node/staged "
 	may["node/staged"] = node
-	may["node/disk"] = node "node/disk "
+	may["node/disk"] = node "luks node/disk "
 	may["node/share"] = node "node/host node/share "
 	node = node "node/host node/disk node/share node/stage "
 	may["node/stage"] = node

@@ -66,7 +66,7 @@ inside() {
 
 versions() {
 	inside '. /etc/os-release && echo "$PRETTY_NAME" && gcc --version | head -n 1 && ld --version | head -n 1' &&
-		inside 'dpkg-query -W libc6-dev libgrpc-dev libprotobuf-c-dev libcurl4-openssl-dev libcjson-dev libmount-dev libblkid-dev'
+		inside 'dpkg-query -W libc6-dev libgrpc-dev libprotobuf-c-dev libcurl4-openssl-dev libcjson-dev libmount-dev libblkid-dev libcryptsetup-dev'
 }
 
 # Each step needs the one before.
