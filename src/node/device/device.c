@@ -15,6 +15,7 @@
 #include "common/mem.h"
 #include "common/metric.h"
 #include "node/device/block.h"
+#include "node/device/mapping.h"
 #include "node/device/device_function.h"
 #include "node/device/device_kind.h"
 #include "node/device/pci_driver.h"
@@ -199,9 +200,9 @@ static int device_check_facts(const struct device *dev, const struct device_want
 		        dev->character ? "device" : "disk");
 		return refuse_wrong_device("wrong uuid", err);
 	}
-	if (dev->size < want->capacity) {
+	if (device_capacity(dev) < want->capacity) {
 		err_set(err, ERR_PRECONDITION, "device %s has %s, but the volume has %s", dev->name,
-		        str_bytes(dev->size, have), str_bytes(want->capacity, need));
+		        str_bytes(device_capacity(dev), have), str_bytes(want->capacity, need));
 		return refuse_wrong_device("wrong size", err);
 	}
 	return 0;
@@ -305,8 +306,36 @@ static int function_of(const struct device_world *w, const char *disk, char ret[
 	return 0;
 }
 
+/*
+ * Sets *disk to the name of the disk that identifies the device: for a mapping, the disk below it,
+ * whose identity the device then has. Otherwise the device itself.
+ */
+static int identify_disk(const struct device_world *w, struct device *d, char **disk,
+                         struct err *err)
+{
+	struct device lower;
+	int rc = mapping_disk(w, d->name, d->mapping, disk, err);
+
+	if (rc == DEVICE_ABSENT) {
+		*disk = xstrdup(d->name);
+		return 0;
+	}
+	if (!rc && !*disk)
+		rc = DEVICE_ABSENT;
+	if (!rc)
+		rc = block_read(w, *disk, &lower, err);
+	if (rc)
+		return rc;
+	d->lower = lower.devno;
+	d->lower_size = lower.size;
+	d->nsid = lower.nsid;
+	snprintf(d->uuid, sizeof(d->uuid), "%s", lower.uuid);
+	return 0;
+}
+
 int device_by_number(const struct device_world *w, dev_t devno, struct device *ret, struct err *err)
 {
+	char *disk AUTO(free) = NULL;
 	char *name AUTO(free) = NULL;
 	char *dir AUTO(free) = xasprintf("%s/dev/block", w->sysfs);
 	char number[32];
@@ -319,7 +348,9 @@ int device_by_number(const struct device_world *w, dev_t devno, struct device *r
 		rc = block_read(w, name, &found, err);
 	if (!rc && found.devno != devno)
 		rc = DEVICE_ABSENT;
-	if (!rc && function_of(w, name, found.pci, err))
+	if (!rc)
+		rc = identify_disk(w, &found, &disk, err);
+	if (!rc && function_of(w, disk, found.pci, err))
 		rc = -1;
 	if (rc < 0)
 		return err_wrap(err, "block device %s", number);
@@ -331,6 +362,24 @@ int device_by_number(const struct device_world *w, dev_t devno, struct device *r
 		found.kind = NULL;
 	*ret = found;
 	return 0;
+}
+
+int device_by_mapping(const struct device_world *w, const char *mapping, struct device *ret,
+                      struct err *err)
+{
+	char *block AUTO(free) = NULL;
+	struct device found;
+	int rc = mapping_block(w, mapping, &block, err);
+
+	if (!rc)
+		rc = block_read(w, block, &found, err);
+	if (rc)
+		return rc;
+	snprintf(found.mapping, sizeof(found.mapping), "%s", mapping);
+	rc = device_by_number(w, found.devno, ret, err);
+	if (rc == DEVICE_ABSENT)
+		*ret = found;
+	return rc < 0 ? -1 : 0;
 }
 
 int device_controllers_live(const struct device_world *w, const struct device *dev, struct str *why,

@@ -20,6 +20,7 @@
 #include "common/deadline.h"
 #include "common/err.h"
 #include "common/str.h"
+#include "volume/luks_name.h"
 #include "volume/volume_params.h"
 
 struct device_kind;  /* device_kind.h */
@@ -123,10 +124,24 @@ struct device {
 	 * reaches this device or fails.
 	 */
 	bool alone;
-	bool read_only;                /* the kernel's ro attribute */
-	bool character;                /* a character device, of size 0: a key/value namespace */
+	/* The mapping of an encrypted volume: pci, nsid and uuid are those of the disk below it. */
+	char mapping
+		[LUKS_MAPPING_SIZE]; /* its name of device-mapper (mapping.h); "" for other devices */
+	dev_t lower;                 /* the disk's number */
+	uint64_t lower_size;         /* the disk's size, in bytes */
+	bool read_only;              /* the kernel's ro attribute */
+	bool character;              /* a character device, of size 0: a key/value namespace */
 	struct device_binding binding; /* set by device_wait() only */
 };
+
+/*
+ * Returns the size of the volume in bytes. The mapping of an encrypted volume is smaller than its
+ * disk by the header.
+ */
+static inline uint64_t device_capacity(const struct device *dev)
+{
+	return dev->lower ? dev->lower_size : dev->size;
+}
 
 enum {
 	DEVICE_ABSENT = 1,   /* there is no such device (yet, or any more) */
@@ -185,6 +200,12 @@ int device_wait(const struct device_world *w, const struct device_want *want, st
  */
 int device_by_number(const struct device_world *w, dev_t devno, struct device *ret, struct err *err)
 	MUST_CHECK;
+/*
+ * Returns the open mapping of an encrypted volume by its name of device-mapper (mapping.h). Returns
+ * 0, DEVICE_ABSENT or -1. ret->lower is 0 if the disk below the mapping was removed.
+ */
+int device_by_mapping(const struct device_world *w, const char *mapping, struct device *ret,
+                      struct err *err) MUST_CHECK;
 /*
  * Compares nsid, UUID and size of this device with `want`. -1 FAILED_PRECONDITION: they differ, and
  * the message has both values.
