@@ -48,6 +48,7 @@ enum err_kind {
 	ERR_KIND_WRONG_DEVICE = 1, /* the device is not the volume's */
 	ERR_KIND_HAS_DATA = 2,     /* the disk has data that the volume does not expect */
 	ERR_KIND_HELD = 3, /* a process, mount or loop device of this node uses disk or share */
+	ERR_KIND_WRONG_PASSPHRASE = 4, /* no passphrase of the secret opens the volume */
 };
 
 #define ERR_MSG_MAX 1000

@@ -196,7 +196,7 @@ static bool failing_parse(const struct json *item, struct failing_error *ret)
 	err_set(&ret->err, (enum err_code)code, "%s", text);
 	/* An older driver writes no kind, and a newer one may write more kinds. */
 	if (json_get_i64(item, "kind", &kind, &ignored) == 0 && kind > ERR_KIND_NONE &&
-	    kind <= ERR_KIND_HELD)
+	    kind <= ERR_KIND_WRONG_PASSPHRASE)
 		err_set_kind(&ret->err, (enum err_kind)kind);
 	ret->count = (uint64_t)count;
 	return true;

@@ -83,6 +83,10 @@ static const char *const steps_of_kinds[] = {
 	[ERR_KIND_HELD] =
 		"on the node, end the processes, mounts and loop devices that the text names, "
 		"unless they have ended since" RETRIED,
+	[ERR_KIND_WRONG_PASSPHRASE] =
+		"correct encryption-passphrase in the Secret that the StorageClass names for the "
+		"stage (csi.storage.k8s.io/node-stage-secret-name); without the right passphrase "
+		"the data cannot be read" RETRIED,
 };
 
 /* The first row that applies is the next step. */

@@ -6,8 +6,11 @@
  */
 #include "node/node_csi.h"
 
+#include <string.h>
+
 #include "csi/csi.pb-c.h"
 
+#include "common/secret.h"
 #include "rpc/csi_wire.h"
 #include "volume/context_keys.h"
 #include "volume/publish_context.h"
@@ -48,6 +51,55 @@ static int require_volume_path(const struct node *n, const char *path, struct er
 	return err_recode(err, ERR_NOT_FOUND);
 }
 
+/* ---- secrets ---- */
+
+/* Moves a passphrase from the message, where it is overwritten, into `ret`. */
+static int take_passphrase(const struct kvs *secrets, const char *key, struct secret *ret,
+                           struct err *err)
+{
+	char *text = (char *)(uintptr_t)kvs_get(secrets, key);
+	size_t n = text ? strlen(text) : 0;
+	bool fits = n <= sizeof(ret->text);
+
+	if (fits && n)
+		memcpy(ret->text, text, n);
+	ret->n = fits ? n : 0;
+	if (n)
+		explicit_bzero(text, n);
+	if (fits)
+		return 0;
+	return err_set(err, ERR_INVALID, "Secrets: %s has %zu bytes, at most %d are supported", key,
+	               n, SECRET_MAX);
+}
+
+/*
+ * Returns the passphrases of the request's secret in *ret; leaves NULL if it has no passphrase. `secrets` is the map
+ * field of that name.
+ */
+static int take_passphrases(const struct kvs *secrets, struct passphrases **ret, struct err *err)
+{
+	struct passphrases *p AUTO(passphrases_free) = NULL;
+
+	if (str_empty(kvs_get(secrets, SECRET_PASSPHRASE)))
+		return 0;
+	p = passphrases_new();
+	if (take_passphrase(secrets, SECRET_PASSPHRASE, &p->current, err) ||
+	    take_passphrase(secrets, SECRET_PASSPHRASE_PREVIOUS, &p->previous, err))
+		return -1;
+	*ret = TAKE(p);
+	return 0;
+}
+
+static int require_passphrase(const struct passphrases *p, struct err *err)
+{
+	if (p)
+		return 0;
+	return err_set(err, ERR_INVALID,
+	               "Secrets: the volume is encrypted, but the request has no " SECRET_PASSPHRASE
+	               "; next: create a Secret with this key, and name it in the StorageClass "
+	               "(csi.storage.k8s.io/node-stage-secret-name and -namespace)");
+}
+
 /* ---- stage ---- */
 
 static int stage_volume(void *self, struct rpc_call *call, const void *req, ProtobufCMessage **resp,
@@ -56,18 +108,24 @@ static int stage_volume(void *self, struct rpc_call *call, const void *req, Prot
 	const Csi__V1__NodeStageVolumeRequest *q = req;
 	struct kvs volume_context = csi_map(call, &q->base, "volume_context");
 	struct kvs publish_context = csi_map(call, &q->base, "publish_context");
+	struct kvs secrets = csi_map(call, &q->base, "secrets");
+	struct passphrases *keys AUTO(passphrases_free) = NULL;
 	struct stage_request s = { .volume_id = q->volume_id,
 		                   .staging_path = q->staging_target_path };
 
 	CSI_REPLY(call, resp, csi__v1__node_stage_volume_response);
+	if (take_passphrases(&secrets, &keys, err))
+		return -1;
 	if (context_check_id(q->volume_id, err) ||
 	    require_path(self, q->staging_target_path, "StagingTargetPath", err) ||
 	    volume_cap_from_csi(q->volume_capability, "VolumeCapability",
 	                        context_kind(self, &volume_context, &publish_context), &call->arena,
 	                        &s.cap, err) ||
 	    context_check(self, &volume_context, &publish_context, &s.cap, &s.params, err) ||
-	    context_want(&publish_context, &s.params, &s.want, err))
+	    context_want(&publish_context, &s.params, &s.want, err) ||
+	    (s.params.encryption && require_passphrase(keys, err)))
 		return -1;
+	s.keys = s.params.encryption ? keys : NULL;
 	s.attachment = kvs_get(&publish_context, PUBLISH_ATTACHMENT_UID);
 	s.attachment_created = kvs_get(&publish_context, PUBLISH_ATTACHMENT_CREATED);
 	return node_stage(self, &s, call->deadline, err);
@@ -189,11 +247,14 @@ static int expand_volume(void *self, struct rpc_call *call, const void *req,
 	const Csi__V1__NodeExpandVolumeRequest *q = req;
 	Csi__V1__NodeExpandVolumeResponse *reply =
 		CSI_REPLY(call, resp, csi__v1__node_expand_volume_response);
+	struct kvs secrets = csi_map(call, &q->base, "secrets");
+	struct passphrases *keys AUTO(passphrases_free) = NULL;
 	struct expand_request e = { .volume_id = q->volume_id, .path = q->volume_path };
 	struct volume_cap cap;
 	uint64_t bytes;
 
-	if (context_check_id(q->volume_id, err) || csi_require(q->volume_path, "VolumePath", err) ||
+	if (take_passphrases(&secrets, &keys, err) || context_check_id(q->volume_id, err) ||
+	    csi_require(q->volume_path, "VolumePath", err) ||
 	    range_of(q->capacity_range, &e, err) || require_volume_path(self, q->volume_path, err))
 		return -1;
 	if (q->volume_capability) {
@@ -206,6 +267,7 @@ static int expand_volume(void *self, struct rpc_call *call, const void *req,
 			return -1;
 		e.cap = &cap;
 	}
+	e.keys = keys;
 	if (node_expand(self, &e, call->deadline, &bytes, err))
 		return -1;
 	reply->capacity_bytes = (int64_t)bytes;

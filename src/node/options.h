@@ -47,8 +47,9 @@ struct node_options {
 	bool load_driver, load_virtiofs, create_vfs;
 	/* filesystem type for mount_share(); NULL: "virtiofs" */
 	const char *virtiofs_type;
-	struct running *running; /* calls in flight, for health; NULL: unknown */
-	struct gatekeeper *gate; /* --controlled-mode; NULL: not in that mode */
-	bool own_probes;         /* names of its tag probes contain its token: share_tidy() */
+	const char *luks_program; /* program of the command "luks"; NULL: this program */
+	struct running *running;  /* calls in flight, for health; NULL: unknown */
+	struct gatekeeper *gate;  /* --controlled-mode; NULL: not in that mode */
+	bool own_probes;          /* names of its tag probes contain its token: share_tidy() */
 	struct node_tuning tuning;
 };

@@ -23,6 +23,11 @@
  * empty, and again immediately before mkfs runs. Waiting for a turn and syncing the record may take
  * long, and other processes may write to the disk during that time.
  *
+ * An encrypted volume has a container (crypt.h) on the disk and the filesystem in it. All rules are
+ * those of the disk: it must be blank before the container is created. The same record covers both
+ * steps, because an interruption leaves a container whose content is noise: while the record
+ * matches, the container is created again with a new key.
+ *
  * mkfs runs to completion as a job (job.h), even if its caller has ended; a retry waits for the job
  * and then finds the complete filesystem.
  */
@@ -41,6 +46,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/metric.h"
+#include "node/disk/crypt.h"
 #include "node/work/job.h"
 #include "node/mount/blank.h"
 #include "node/mount/blank_places.h"
@@ -56,7 +62,26 @@ struct format_plan {
 	const struct format_request *r;
 	const char *fs_type; /* the type to create if the device is empty */
 	bool unfinished;     /* the device has an xfs whose mkfs was interrupted */
+	bool container;      /* the device has a container whose format was interrupted */
 };
+
+/* Bytes of a disk that are not part of its container. */
+#define CONTAINER_HEADER (16ULL * 1024 * 1024)
+
+static struct crypt_request container_of_request(const struct node *n,
+                                                 const struct format_request *r)
+{
+	return (struct crypt_request) {
+		.node = n,
+		.volume_id = r->volume_id,
+		.disk = r->dev,
+		.fd = r->fd,
+		.params = r->params,
+		.keys = r->keys,
+		.read_only = r->read_only || r->dev->read_only,
+		.shared = r->many_nodes,
+	};
+}
 
 static struct disk_record record_of(const struct format_plan *p)
 {
@@ -183,14 +208,20 @@ static int probe_result(const struct device *dev, int fd, const char *fs_type, s
 /* All data of the job, because the call that starts it may end first. */
 struct formatting {
 	atomic_int holders; /* references: the job and the call */
+	const struct node *n;
 	struct device dev;
 	struct volume_params params;
 	int fd;
 	char *volume_id, *fs_type;
-	bool again;      /* a record permits another mkfs */
-	bool unfinished; /* clear the superblock of an interrupted mkfs.xfs first */
+	bool again;               /* a record permits another mkfs */
+	bool unfinished;          /* clear the superblock of an interrupted mkfs.xfs first */
+	struct passphrases *keys; /* NULL: not encrypted */
+	bool raw;                 /* encrypted: create no filesystem */
+	bool container;           /* replace the container of an interrupted format */
 	char *record_path, *record;
-	struct fsprobe made; /* result for the call, valid once the job has succeeded */
+	/* results for the call, valid once the job has succeeded */
+	struct fsprobe made;
+	struct device mapping;
 };
 
 static void formatting_put(void *arg)
@@ -204,6 +235,7 @@ static void formatting_put(void *arg)
 	free(f->fs_type);
 	free(f->record_path);
 	free(f->record);
+	passphrases_free(f->keys);
 	free(f);
 }
 
@@ -214,8 +246,9 @@ static int check_signature(const struct formatting *f, struct fsprobe *ret, stru
 
 	if (rc)
 		return rc;
-	return (f->unfinished ? ret->unfinished : ret->kind == FSPROBE_NOTHING) ? 0
-	                                                                        : SIGNATURE_CHANGED;
+	if (f->unfinished || f->container)
+		return (f->container ? ret->luks : ret->unfinished) ? 0 : SIGNATURE_CHANGED;
+	return ret->kind == FSPROBE_NOTHING ? 0 : SIGNATURE_CHANGED;
 }
 
 /*
@@ -268,18 +301,60 @@ static bool may_be_half_made(const struct formatting *f)
 	       !blank.is_blank;
 }
 
+static int mkfs_on(struct formatting *f, const struct device *dev, int fd, struct err *err)
+{
+	int rc = mkfs_run(f->fs_type, &f->params.mkfs, fd, dev->path, err);
+
+	if (rc)
+		return rc;
+	kill_point("format: mkfs done");
+	return probe_result(dev, fd, f->fs_type, &f->made, err);
+}
+
+static int mkfs_in_container(struct formatting *f, struct err *err)
+{
+	int fd AUTO(fd) = -1;
+
+	return device_open(&f->mapping, O_RDONLY, &fd, NULL, err) ||
+	                       mkfs_on(f, &f->mapping, fd, err)
+	               ? -1
+	               : 0;
+}
+
+/* Creates the container, opens it, and creates the filesystem in it. */
+static int make_container(struct formatting *f, struct err *err)
+{
+	const struct format_request r = {
+		.volume_id = f->volume_id,
+		.dev = &f->dev,
+		.fd = f->fd,
+		.params = &f->params,
+		.keys = f->keys,
+	};
+	const struct crypt_request c = container_of_request(f->n, &r);
+	struct err ignored = ERR_INIT;
+	int rc = crypt_format(&c, err);
+
+	if (rc)
+		return -1;
+	kill_point("format: container created");
+	if (crypt_open(&c, deadline_never(), &f->mapping, err))
+		return -1;
+	kill_point("format: container opened");
+	if (f->raw || mkfs_in_container(f, err) == 0)
+		return 0;
+	IGNORE_RESULT(crypt_close(f->n, &f->mapping, deadline_never(), &ignored));
+	return -1;
+}
+
 static int run_mkfs(struct formatting *f, struct err *err)
 {
 	int64_t since = monotonic_ns();
-	int rc = mkfs_run(f->fs_type, &f->params.mkfs, f->fd, f->dev.path, err);
+	int rc = f->keys ? make_container(f, err) : mkfs_on(f, &f->dev, f->fd, err);
 	bool missing = rc && err->code == ERR_NOT_FOUND;
 
 	metric_observe(METRIC_FORMATS, monotonic_ns() - since,
 	               LABELS(f->fs_type, rc ? "failed" : "ok"));
-	if (!rc) {
-		kill_point("format: mkfs done");
-		rc = probe_result(&f->dev, f->fd, f->fs_type, &f->made, err);
-	}
 	if (rc && ((missing && !f->again) || !may_be_half_made(f)))
 		forget(f->record_path, f->dev.path);
 	return missing ? err_recode(err, ERR_INTERNAL) : rc;
@@ -293,6 +368,7 @@ static void log_formatting(const struct formatting *f, const char *ms)
 		log_text("device", f->dev.path),
 		log_text("pci", f->dev.pci),
 		log_text("fs", f->fs_type),
+		log_text("encryption", f->keys ? "luks2" : NULL),
 		log_number("ms", ms),
 	};
 
@@ -325,7 +401,7 @@ static int formatting_run(void *arg, struct err *err)
 }
 
 static int format_run_job(const struct format_plan *p, bool again, struct deadline d,
-                          struct fsprobe *ret, struct err *err)
+                          struct fsprobe *ret, struct device *ret_mapping, struct err *err)
 {
 	const struct format_request *r = p->r;
 	const struct disk_record record = record_of(p);
@@ -344,6 +420,7 @@ static int format_run_job(const struct format_plan *p, bool again, struct deadli
 	f = xcalloc(1, sizeof(*f));
 	*f = (struct formatting) {
 		.holders = 2,
+		.n = p->n,
 		.dev = *r->dev,
 		.params = *r->params,
 		.fd = fd,
@@ -351,6 +428,9 @@ static int format_run_job(const struct format_plan *p, bool again, struct deadli
 		.fs_type = xstrdup(p->fs_type),
 		.again = again,
 		.unfinished = p->unfinished,
+		.keys = passphrases_copy(r->keys),
+		.raw = r->raw,
+		.container = p->container,
 		.record_path = disk_record_path(p->n, r->volume_id, DISK_RECORD_MKFS),
 		.record = TAKE(text),
 	};
@@ -364,6 +444,8 @@ static int format_run_job(const struct format_plan *p, bool again, struct deadli
 	             d, err);
 	if (!rc)
 		*ret = f->made;
+	if (!rc && ret_mapping)
+		*ret_mapping = f->mapping;
 	formatting_put(f);
 	return rc;
 }
@@ -387,14 +469,44 @@ static int refuse_large_sectors(const struct format_request *r, struct err *err)
 	               r->dev->path, bytes, BLANK_ALIGN);
 }
 
+/*
+ * Two nodes could create containers on one disk at the same time, each with a key of its own, and the
+ * data of one of them would be lost.
+ */
+static int refuse_many_nodes(const struct format_request *r, struct err *err)
+{
+	if (!r->keys || !r->many_nodes || r->read_only)
+		return 0;
+	return err_set(
+		err, ERR_PRECONDITION,
+		"%s has no LUKS2 container, and a volume that several nodes may write at the "
+		"same time is not formatted; next: stage it once with an access mode of one "
+		"node (a PersistentVolume with ReadWriteOnce), which creates the container",
+		r->dev->path);
+}
+
+/* Checks the parameters of mkfs against the space that the filesystem will have. */
+static int check_mkfs_size(const struct format_plan *p, struct err *err)
+{
+	const struct format_request *r = p->r;
+	uint64_t header = r->keys ? CONTAINER_HEADER : 0, size = r->dev->size;
+	char has[64], needs[64];
+
+	if (size <= header)
+		return err_set(err, ERR_INVALID,
+		               "an encrypted volume needs more than %s, the volume has %s",
+		               str_bytes(header, needs), str_bytes(size, has));
+	return r->raw ? 0 : mkfs_check(p->fs_type, size - header, &r->params->mkfs, err);
+}
+
 static int format(const struct format_plan *p, struct deadline d, struct fsprobe *ret,
-                  struct err *err)
+                  struct device *ret_mapping, struct err *err)
 {
 	const struct format_request *r = p->r;
 	const struct disk_record record = record_of(p);
 	int rc = refuse_large_sectors(r, err);
 
-	if (rc)
+	if (rc || refuse_many_nodes(r, err))
 		return -1;
 	rc = disk_record_matches(p->n, DISK_RECORD_MKFS, &record, err);
 	if (rc < 0)
@@ -412,9 +524,9 @@ static int format(const struct format_plan *p, struct deadline d, struct fsprobe
 			forget_record(p);
 		return -1;
 	}
-	if (mkfs_check(p->fs_type, r->dev->size, &r->params->mkfs, err))
+	if (check_mkfs_size(p, err))
 		return -1;
-	return format_run_job(p, rc == 0, d, ret, err);
+	return format_run_job(p, rc == 0, d, ret, ret_mapping, err);
 }
 
 /* Checks that the filesystem on the device is the one that the volume requests. */
@@ -450,16 +562,121 @@ int format_ensure(struct node *n, const struct format_request *r, struct deadlin
 	switch (ret->kind) {
 	case FSPROBE_FILESYSTEM:
 		p.unfinished = ret->unfinished && str_eq(ret->type, p.fs_type);
-		return p.unfinished ? format(&p, d, ret, err) : accept(&p, ret, err);
+		return p.unfinished ? format(&p, d, ret, NULL, err) : accept(&p, ret, err);
 	case FSPROBE_NOTHING:
-		return format(&p, d, ret, err);
+		return format(&p, d, ret, NULL, err);
 	case FSPROBE_FOREIGN:
 		break;
 	}
 	metric_add(METRIC_REFUSALS, 1, LABELS("foreign signature"));
 	forget_record(&p);
 	err_set(err, ERR_PRECONDITION,
-	        "%s contains %s, but the volume wants %s: it is neither mounted nor formatted",
-	        r->dev->path, ret->found, p.fs_type);
+	        "%s contains %s, but the volume wants %s: it is neither mounted nor formatted%s",
+	        r->dev->path, ret->found, p.fs_type,
+	        ret->luks ? "; if the volume is encrypted, its StorageClass, and so its "
+	                    "PersistentVolume, needs " PARAM_ENCRYPTION ": luks2"
+	                  : "");
 	return err_set_kind(err, ERR_KIND_HAS_DATA);
+}
+
+/* ---- encrypted volumes ---- */
+
+static int refuse_plain(const struct format_plan *p, const struct fsprobe *found, struct err *err)
+{
+	metric_add(METRIC_REFUSALS, 1, LABELS("not encrypted"));
+	forget_record(p);
+	err_set(err, ERR_PRECONDITION,
+	        "%s contains %s, but the volume is to be encrypted (" PARAM_ENCRYPTION
+	        ": luks2): it is neither mounted nor formatted; next: use it with a "
+	        "PersistentVolume without this key, or copy its data to a new encrypted volume",
+	        p->r->dev->path, found->found);
+	return err_set_kind(err, ERR_KIND_HAS_DATA);
+}
+
+static int refuse_empty_container(const struct format_plan *p, const struct fsprobe *found,
+                                  struct err *err)
+{
+	err_set(err, ERR_PRECONDITION,
+	        "%s: its LUKS2 container contains %s, but the volume wants %s, and this node has no "
+	        "record of an interrupted format for the current attachment: it is not formatted; "
+	        "next: if this volume has never held data, clear it with \"blkdiscard -z\"",
+	        p->r->dev->path, found->found, p->fs_type);
+	return err_set_kind(err, ERR_KIND_HAS_DATA);
+}
+
+static int probe_container(const struct device *mapping, struct fsprobe *ret, struct err *err)
+{
+	int fd AUTO(fd) = -1;
+
+	return device_open(mapping, O_RDONLY, &fd, NULL, err) ||
+	                       fsprobe_fd(fd, mapping->path, ret, err)
+	               ? -1
+	               : 0;
+}
+
+enum { CONTAINER_EMPTY = 1 };
+/* Returns 0 if the open container has the volume's filesystem, or CONTAINER_EMPTY. */
+static int check_container(const struct format_plan *p, const struct device *mapping,
+                           struct fsprobe *ret, struct err *err)
+{
+	if (p->r->raw)
+		return 0;
+	if (probe_container(mapping, ret, err))
+		return -1;
+	if (ret->kind == FSPROBE_FILESYSTEM && !ret->unfinished)
+		return accept(p, ret, err);
+	return CONTAINER_EMPTY;
+}
+
+/*
+ * Opens the container on the disk. If it is incomplete or has no filesystem, and the record proves
+ * that this driver was interrupted while it created the container, creates it again.
+ */
+static int open_container(struct format_plan *p, struct deadline d, struct fsprobe *ret,
+                          struct device *mapping, struct err *err)
+{
+	const struct crypt_request c = container_of_request(p->n, p->r);
+	const struct disk_record record = record_of(p);
+	struct err ignored = ERR_INIT, why;
+	int rc = crypt_open(&c, d, mapping, err);
+
+	if (!rc) {
+		rc = check_container(p, mapping, ret, err);
+		if (rc)
+			IGNORE_RESULT(crypt_close(p->n, mapping, d, &ignored));
+		if (rc == CONTAINER_EMPTY)
+			IGNORE_RESULT(refuse_empty_container(p, ret, err));
+	}
+	if (rc <= 0)
+		return rc;
+	why = *err;
+	err_clear(err);
+	rc = disk_record_matches(p->n, DISK_RECORD_MKFS, &record, err);
+	if (rc < 0)
+		return err_wrap(err, "read the formatting record of this volume");
+	if (rc) {
+		*err = why;
+		return -1;
+	}
+	p->container = true;
+	return format(p, d, ret, mapping, err);
+}
+
+int format_ensure_encrypted(struct node *n, const struct format_request *r, struct deadline d,
+                            struct fsprobe *ret, struct device *ret_mapping, struct err *err)
+{
+	struct format_plan p = {
+		.n = n,
+		.r = r,
+		.fs_type = r->raw                  ? "luks2"
+		           : str_empty(r->fs_type) ? "ext4"
+		                                   : r->fs_type,
+	};
+
+	if (fsprobe_fd(r->fd, r->dev->path, ret, err))
+		return -1;
+	if (ret->kind == FSPROBE_NOTHING)
+		return format(&p, d, ret, ret_mapping, err);
+	return ret->luks ? open_container(&p, d, ret, ret_mapping, err)
+	                 : refuse_plain(&p, ret, err);
 }

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "common/secret.h"
 #include "node/node.h"
 #include "node/mount/fsprobe.h"
 
@@ -20,6 +21,13 @@ struct format_request {
 	uint64_t diskseq;
 	const char *attachment;    /* UID of the volume's attachment; "" or NULL: unknown */
 	const char *format_option; /* as in struct stage_request */
+	/*
+	 * An encrypted volume (crypt.h): its passphrases. NULL: another volume. Its filesystem is
+	 * in the container that `dev` has. raw: nothing is created in the container.
+	 */
+	const struct passphrases *keys;
+	bool raw;
+	bool many_nodes; /* nodes may format at the same time, so this call must not */
 };
 
 /*
@@ -31,3 +39,12 @@ struct format_request {
  */
 int format_ensure(struct node *n, const struct format_request *r, struct deadline d,
                   struct fsprobe *ret, struct err *err) MUST_CHECK;
+/*
+ * Like format_ensure() for an encrypted volume: creates a container if the device is blank, opens
+ * it, and ensures that it has a filesystem, unless r->raw. *ret_mapping is the open container;
+ * after a failure it is closed, except while the job still runs. FAILED_PRECONDITION also: the
+ * device has plain data, or the container of another volume, or no passphrase opens it.
+ */
+int format_ensure_encrypted(struct node *n, const struct format_request *r, struct deadline d,
+                            struct fsprobe *ret, struct device *ret_mapping, struct err *err)
+	MUST_CHECK;

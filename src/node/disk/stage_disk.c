@@ -21,6 +21,7 @@
 #include "common/kill_point.h"
 #include "common/log.h"
 #include "node/disk/check.h"
+#include "node/disk/crypt.h"
 #include "node/staged/claim.h"
 #include "node/disk/format.h"
 #include "node/disk/fs_fault.h"
@@ -34,12 +35,14 @@
 #include "node/work/orphan_tool.h"
 #include "node/disk/staged_disk.h"
 #include "node/disk/writers.h"
+#include "volume/context_keys.h"
 
 /*
  * mkfs rounds a filesystem's size down by less than this many bytes. If the difference is larger,
  * the filesystem was created on a smaller device.
  */
 #define GROW_SLACK (16ULL * 1024 * 1024)
+#define UNDO_CLOSE_MS 1000 /* time limit for closing the container after a failed stage */
 
 /*
  * Called right before the disk is mounted or bound, because its user may write to it after that.
@@ -47,7 +50,10 @@
  */
 static int stage_disk_hand_out(const struct staging *s, struct err *err)
 {
-	if (disk_records_end(s->node, s->r->volume_id, &s->dev, s->diskseq, s->read_only, err))
+	const bool mapped = s->disk_fd >= 0;
+
+	if (disk_records_end(s->node, s->r->volume_id, mapped ? &s->disk : &s->dev,
+	                     mapped ? s->disk_diskseq : s->diskseq, s->read_only, err))
 		return -1;
 	kill_point("stage: records of the disk ended");
 	return 0;
@@ -55,7 +61,74 @@ static int stage_disk_hand_out(const struct staging *s, struct err *err)
 
 static int stage_disk_set_queue(const struct staging *s, struct err *err)
 {
-	return queue_settings_write(s->node, s->r->volume_id, &s->dev, &s->r->params, err);
+	return queue_settings_write(s->node, s->r->volume_id, s->disk_fd >= 0 ? &s->disk : &s->dev,
+	                            &s->r->params, err);
+}
+
+/* ---- encrypted volumes ---- */
+
+/* Makes the mapping the device of the stage. The disk stays open, because its lock is needed. */
+static int stage_disk_use_mapping(struct staging *s, const struct device *mapping, struct err *err)
+{
+	int fd = -1;
+	uint64_t diskseq;
+
+	if (device_open(mapping, O_RDONLY, &fd, &diskseq, err))
+		return -1;
+	s->disk = s->dev;
+	s->disk_fd = s->fd;
+	s->disk_diskseq = s->diskseq;
+	s->dev = *mapping;
+	s->fd = fd;
+	s->diskseq = diskseq;
+	return 0;
+}
+
+/* Makes the disk the device of the stage again. *ret (may be NULL) is the mapping. */
+static void stage_disk_leave_mapping(struct staging *s, struct device *ret)
+{
+	if (ret)
+		*ret = s->dev;
+	close(s->fd);
+	s->dev = s->disk;
+	s->fd = TAKE_FD(s->disk_fd);
+	s->diskseq = s->disk_diskseq;
+}
+
+/* If the container of the volume is open, uses its mapping. */
+static int stage_disk_find_mapping(struct staging *s, struct err *err)
+{
+	struct device mapping;
+	int rc;
+
+	if (!s->r->params.encryption)
+		return 0;
+	rc = crypt_find(s->node, s->r->volume_id, &mapping, err);
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	if (mapping.lower == s->dev.devno)
+		return stage_disk_use_mapping(s, &mapping, err);
+	if (!mapping.lower) /* its disk was removed: stage_disk_open_container() closes it */
+		return 0;
+	return err_set(err, ERR_UNAVAILABLE,
+	               "the encrypted mapping %s of this volume is on another disk than %s; it is "
+	               "closed by NodeUnstageVolume",
+	               mapping.path, s->dev.path);
+}
+
+/*
+ * Closes a mapping that is not staged. It was left by a call that was interrupted, and is opened
+ * again, so that each stage proves the passphrase.
+ */
+static int stage_disk_close_mapping(struct staging *s, struct deadline d, struct err *err)
+{
+	struct device mapping;
+
+	stage_disk_leave_mapping(s, &mapping);
+	if (crypt_close(s->node, &mapping, d, err))
+		return -1;
+	kill_point("stage: container closed");
+	return 0;
 }
 
 /* ---- filesystem ---- */
@@ -320,9 +393,9 @@ static int explain_mount(const struct staging *s, const struct fsprobe *fs, stru
 	return -1;
 }
 
-static int stage_filesystem(struct staging *s, struct deadline d, struct err *err)
+static struct format_request stage_disk_format(const struct staging *s)
 {
-	const struct format_request fr = {
+	return (struct format_request) {
 		.volume_id = s->r->volume_id,
 		.dev = &s->dev,
 		.fd = s->fd,
@@ -332,21 +405,58 @@ static int stage_filesystem(struct staging *s, struct deadline d, struct err *er
 		.diskseq = s->diskseq,
 		.attachment = s->r->attachment,
 		.format_option = s->r->format_option,
+		.keys = s->r->keys,
+		.raw = s->r->cap.type == ACCESS_BLOCK,
+		.many_nodes = access_mode_is_multi_node(s->r->cap.mode),
 	};
-	struct strs options AUTO(strs_clear) = STRS_INIT;
-	struct fsprobe fs;
+}
+
+/* The mapping of a read-only volume is read-only, so the disk is not protected itself. */
+static int stage_disk_open_container(struct staging *s, const struct format_request *fr,
+                                     struct deadline d, struct fsprobe *fs, struct err *err)
+{
+	struct err ignored = ERR_INIT;
+	struct device mapping;
+	int rc = crypt_find(s->node, s->r->volume_id, &mapping, err);
+
+	if (rc < 0 || (!rc && crypt_close(s->node, &mapping, d, err)) ||
+	    format_ensure_encrypted(s->node, fr, d, fs, &mapping, err))
+		return -1;
+	kill_point("stage: container opened");
+	if (stage_disk_use_mapping(s, &mapping, err)) {
+		IGNORE_RESULT(crypt_close(s->node, &mapping, d, &ignored));
+		return -1;
+	}
+	return fr->raw ? 0 : protect_device(s, err);
+}
+
+static int stage_disk_check_content(const struct staging *s, const struct fsprobe *fs,
+                                    struct deadline d, struct err *err)
+{
 	const struct check_request cr = {
 		.volume_id = s->r->volume_id,
 		.dev = &s->dev,
 		.fd = s->fd,
-		.fs = &fs,
+		.fs = fs,
 		.read_only = s->read_only,
 		.diskseq = s->diskseq,
 		.attachment = s->r->attachment,
 	};
 
-	if (protect_device(s, err) || format_ensure(s->node, &fr, d, &fs, err) ||
-	    check_filesystem(s->node, &cr, d, err) ||
+	return check_filesystem(s->node, &cr, d, err);
+}
+
+static int stage_filesystem(struct staging *s, struct deadline d, struct err *err)
+{
+	const struct format_request fr = stage_disk_format(s);
+	struct strs options AUTO(strs_clear) = STRS_INIT;
+	struct fsprobe fs;
+
+	if (s->r->params.encryption
+	            ? stage_disk_open_container(s, &fr, d, &fs, err)
+	            : protect_device(s, err) || format_ensure(s->node, &fr, d, &fs, err))
+		return -1;
+	if (stage_disk_check_content(s, &fs, d, err) ||
 	    mount_flags_check_for(&s->flags, fs.type, err) || refuse_several_devices(s, &fs, err))
 		return -1;
 	stage_disk_mount_options(s, fs.type, &options);
@@ -382,10 +492,30 @@ static struct staged_want wanted(const struct staging *s, const struct mount_tab
 
 /* ---- raw block ---- */
 
+/* A pod that does not know of the container would overwrite its header. */
+static int refuse_container(const struct staging *s, struct err *err)
+{
+	if (!crypt_has_header(s->fd))
+		return 0;
+	err_set(err, ERR_PRECONDITION,
+	        "%s contains an encrypted volume of this driver, which would be handed out without "
+	        "decryption; next: use it with a PersistentVolume that has " PARAM_ENCRYPTION
+	        ": luks2, or clear it with \"blkdiscard -z\"",
+	        s->dev.path);
+	return err_set_kind(err, ERR_KIND_HAS_DATA);
+}
+
 static int stage_block(struct staging *s, struct deadline d, struct err *err)
 {
-	const struct staged_want want = wanted(s, NULL, d);
+	const struct format_request fr = stage_disk_format(s);
+	struct staged_want want;
+	struct fsprobe fs;
 	struct stat st;
+
+	if (s->r->params.encryption ? stage_disk_open_container(s, &fr, d, &fs, err)
+	                            : refuse_container(s, err))
+		return -1;
+	want = wanted(s, NULL, d);
 
 	/*
 	 * A pod would write to the raw device unnoticed by a mount or another claim, so the device
@@ -412,12 +542,17 @@ static int stage_block(struct staging *s, struct deadline d, struct err *err)
 
 static void undo(struct staging *s)
 {
+	struct err ignored = ERR_INIT;
 	int was = s->was_ro;
 
 	staging_undo(s);
 	queue_settings_restore(s->node, s->r->volume_id);
 	if (s->set_ro)
 		ioctl(s->fd, BLKROSET, &was);
+	if (s->disk_fd < 0)
+		return;
+	/* A check that still runs keeps the mapping open; the next call closes it. */
+	IGNORE_RESULT(stage_disk_close_mapping(s, deadline_in_ms(UNDO_CLOSE_MS), &ignored));
 }
 
 /*
@@ -457,7 +592,7 @@ static int stage_opened(struct staging *s, struct deadline d, struct err *err)
 	/* This lock excludes other stages of the disk until the descriptor is closed. */
 	if (!s->check_only)
 		IGNORE_RESULT(orphan_tool_lock(s->node, &s->dev, s->fd, d, &locked));
-	rc = stage_disk_check(s, d, err);
+	rc = stage_disk_find_mapping(s, err) ? -1 : stage_disk_check(s, d, err);
 	if (rc == 0)
 		return stage_disk_hand_out(s, err);
 	if (rc < 0 || staging_check_gate(s, err))
@@ -466,6 +601,10 @@ static int stage_opened(struct staging *s, struct deadline d, struct err *err)
 		*err = locked;
 		return -1;
 	}
+	/* The second check is of the mounts that show the disk itself. */
+	if (s->disk_fd >= 0 &&
+	    (stage_disk_close_mapping(s, d, err) || stage_disk_check(s, d, err) < 0))
+		return -1;
 	if (writers_refuse_of_partitions(s->node, &s->dev, d, err))
 		return -1;
 	rc = s->kind == TARGET_FILE ? stage_block(s, d, err) : stage_filesystem(s, d, err);
@@ -524,6 +663,8 @@ int stage_disk(struct staging *s, struct deadline d, struct err *err)
 
 	if (!rc)
 		rc = stage_opened(s, d, err);
+	if (s->disk_fd >= 0)
+		stage_disk_leave_mapping(s, NULL);
 	if (rc)
 		blame_disk(s, err);
 	if (s->fd >= 0)

@@ -24,6 +24,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "node/device/sysfs.h"
+#include "node/disk/crypt.h"
 #include "node/work/disk_record.h"
 #include "node/work/state_file.h"
 #include "node/target/share.h"
@@ -270,6 +271,9 @@ void node_recover_host(struct node *n)
 	recover_functions(n);
 	log_shares(n);
 	if (share_tidy(n, &did, &err))
+		log_failure(&err);
+	err_clear(&err);
+	if (crypt_recover(n, &did, &err))
 		log_failure(&err);
 	log_did(did.ptr);
 }

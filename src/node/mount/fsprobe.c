@@ -200,6 +200,7 @@ int fsprobe_fd(int fd, const char *name, struct fsprobe *ret, struct err *err)
 		return -1;
 	if (all.n)
 		r.kind = fs ? FSPROBE_FILESYSTEM : FSPROBE_FOREIGN;
+	r.luks = all.n == 1 && str_eq(all.v[0].type, "crypto_LUKS");
 	describe(&all, fs, &found);
 	copy(r.found, sizeof(r.found), found.ptr);
 	if (fs) {

@@ -33,6 +33,7 @@ struct fsprobe {
 	uint8_t metadata_uuid[16]; /* btrfs: see superblock.h */
 	uint64_t devices;          /* btrfs */
 	bool unfinished;           /* xfs: mkfs was interrupted (superblock "in progress") */
+	bool luks;                 /* FSPROBE_FOREIGN: a LUKS header, and no other signature */
 };
 
 const char *fsprobe_library(void); /* Returns the version of libblkid. */

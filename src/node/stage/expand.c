@@ -6,24 +6,30 @@
  */
 #include "node/stage/expand.h"
 
+#include <fcntl.h>
+
 #include "common/cleanup.h"
 #include "common/kill_point.h"
+#include "node/disk/crypt.h"
 #include "node/disk/fs_fault.h"
 #include "node/disk/grow.h"
 #include "node/target/located.h"
+#include "volume/context_keys.h"
 
 static int check_range(const struct expand_request *r, const struct device *dev, struct err *err)
 {
 	char want[64], have[64];
 
-	if (r->required > dev->size)
+	if (r->required > device_capacity(dev))
 		return err_set(err, ERR_RANGE,
 		               "%s requested, but its device %s has %s: the backend has not "
 		               "grown it",
-		               str_bytes(r->required, want), dev->path, str_bytes(dev->size, have));
-	if (r->limit && dev->size > r->limit)
+		               str_bytes(r->required, want), dev->path,
+		               str_bytes(device_capacity(dev), have));
+	if (r->limit && device_capacity(dev) > r->limit)
 		return err_set(err, ERR_RANGE, "at most %s requested, but its device %s has %s",
-		               str_bytes(r->limit, want), dev->path, str_bytes(dev->size, have));
+		               str_bytes(r->limit, want), dev->path,
+		               str_bytes(device_capacity(dev), have));
 	return 0;
 }
 
@@ -65,6 +71,42 @@ static int expand_grow(struct node *n, const struct expand_request *r, struct de
 	return grow_filesystem(n, r->volume_id, m->fs_type, l->dev.path, m->target, d, err);
 }
 
+/* Bytes of the disk that a container may leave unused: its header, and what its sectors round off. */
+#define CONTAINER_SLACK (17ULL * 1024 * 1024)
+
+/* Grows the container of an encrypted volume to its disk. */
+static int expand_container(struct node *n, const struct expand_request *r, struct deadline d,
+                            struct device *dev, struct err *err)
+{
+	const struct volume_params params = { .encryption = ENCRYPTION_LUKS2 };
+	struct crypt_request c = {
+		.node = n, .volume_id = r->volume_id, .params = &params, .keys = r->keys
+	};
+	struct device disk;
+	int fd AUTO(fd) = -1;
+
+	if (!dev->lower || dev->size + CONTAINER_SLACK >= dev->lower_size)
+		return 0;
+	if (!r->keys)
+		return err_set(err, ERR_PRECONDITION,
+		               "its LUKS2 container cannot grow without the passphrase: the secret "
+		               "of the call has no " SECRET_PASSPHRASE "; next: set "
+		               "csi.storage.k8s.io/node-expand-secret-name and -namespace in the "
+		               "StorageClass (for this volume: spec.csi.nodeExpandSecretRef of the "
+		               "PersistentVolume)");
+	if (device_by_number(&n->o.world, dev->lower, &disk, err) ||
+	    device_open(&disk, O_RDONLY, &fd, NULL, err))
+		return err->code ? -1 : err_set(err, ERR_UNAVAILABLE, "its disk no longer exists");
+	c.disk = &disk;
+	c.fd = fd;
+	if (crypt_resize(&c, d, err))
+		return -1;
+	kill_point("expand: container grown");
+	return device_by_number(&n->o.world, dev->devno, dev, err)
+	               ? err->code ? -1 : err_set(err, ERR_UNAVAILABLE, "its container was closed")
+	               : 0;
+}
+
 static int expand(struct node *n, const struct expand_request *r, struct deadline d,
                   struct located *l, struct err *err)
 {
@@ -72,7 +114,8 @@ static int expand(struct node *n, const struct expand_request *r, struct deadlin
 		return -1;
 	if (l->mountpoint.kind == MOUNTPOINT_SHARE)
 		return 0;
-	if (located_open(l, err) || check_range(r, &l->dev, err))
+	if (located_open(l, err) || check_range(r, &l->dev, err) ||
+	    expand_container(n, r, d, &l->dev, err))
 		return -1;
 	if (l->mountpoint.kind == MOUNTPOINT_BLOCK)
 		return 0;
@@ -88,6 +131,6 @@ int node_expand(struct node *n, const struct expand_request *r, struct deadline 
 	if (expand(n, r, deadline_reserve(d, 1000, 5), &l, err))
 		return err_wrap(err, "expand volume %s", r->volume_id);
 	kill_point("expand: done, not answered");
-	*ret_bytes = l.dev.size;
+	*ret_bytes = device_capacity(&l.dev);
 	return 0;
 }

@@ -3,14 +3,16 @@
 #pragma once
 
 #include "common/deadline.h"
+#include "common/secret.h"
 #include "node/node.h"
 #include "volume/volume_cap.h"
 
 struct expand_request {
 	const char *volume_id;
-	const char *path;             /* staging path or target path */
-	uint64_t required, limit;     /* bytes; 0: not set */
-	const struct volume_cap *cap; /* NULL: not set */
+	const char *path;               /* staging path or target path */
+	uint64_t required, limit;       /* bytes; 0: not set */
+	const struct volume_cap *cap;   /* NULL: not set */
+	const struct passphrases *keys; /* of an encrypted volume; NULL: not given */
 };
 /*
  * Grows the volume's filesystem to the size of its disk. *ret_bytes is the size of the disk; for a

@@ -18,6 +18,7 @@
 #include "node/work/disk_record.h"
 #include "node/target/target.h"
 #include "node/disk/queue_settings.h"
+#include "node/disk/crypt.h"
 #include "node/disk/unstage_disk.h"
 #include "node/staged/unstaging.h"
 #include "node/target/share.h"
@@ -95,6 +96,8 @@ int node_unstage(struct node *n, const char *volume_id, const char *staging_path
 	if (!rc)
 		rc = unstage(&u, d, err);
 	mountpoint_clear(&u.mountpoint);
+	if (!rc)
+		rc = crypt_close_volume(n, volume_id, d, err);
 	if (!rc)
 		rc = remove_block_file(staging_path, volume_id, err);
 	if (!rc)

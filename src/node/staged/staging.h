@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/secret.h"
 #include "node/gate/gatekeeper.h"
 #include "node/mount/mount.h"
 #include "node/node.h"
@@ -35,6 +36,8 @@ struct stage_request {
 	 * a StorageClass.
 	 */
 	const char *format_option;
+	/* The passphrases of an encrypted volume; NULL: another volume. */
+	const struct passphrases *keys;
 };
 
 /* One stage in progress, and its changes that may have to be undone. */
@@ -55,6 +58,13 @@ struct staging {
 	/* Only for stage_disk(). */
 	int fd; /* descriptor of the disk, open during the stage; -1: none */
 	uint64_t diskseq;
+	/*
+	 * An encrypted volume while its container is open: then `dev`, `fd` and `diskseq` are those
+	 * of the mapping, and these are those of the disk. disk_fd -1: they are not in use.
+	 */
+	struct device disk;
+	int disk_fd;
+	uint64_t disk_diskseq;
 	bool set_ro, was_ro; /* set_ro: BLKROSET was called; was_ro: the state before */
 	/*
 	 * Only for stage_share(): the state before device_wait(). tag_was_absent: the tag could not

@@ -612,7 +612,8 @@ static const struct row {
 	  "csi.snap.nvidia.com/numberOfInodes, csi.snap.nvidia.com/ext4BigAlloc, "
 	  "csi.snap.nvidia.com/ext4ClusterSize, csi.snap.nvidia.com/ioScheduler, "
 	  "csi.snap.nvidia.com/nrRequests, csi.snap.nvidia.com/readAheadKb, "
-	  "csi.snap.nvidia.com/rqAffinity" },
+	  "csi.snap.nvidia.com/rqAffinity, csi.snap.nvidia.com/encryption, "
+	  "csi.snap.nvidia.com/encryptionKdf, csi.snap.nvidia.com/allowDiscards" },
 	{ "an mkfs key of another filesystem",
 	  "{\"volume_capabilities\":[{\"access_mode\":{\"mode\":\"SINGLE_NODE_WRITER\"},"
 	  "\"mount\":{\"fs_type\":\"xfs\"}}],\"parameters\":{"

@@ -80,6 +80,10 @@ static enum err_code call_node(const struct rpc_service *service, const char *na
 	"\"MULTI_NODE_MULTI_WRITER\"}}"
 #define PUB "\"publish_context\":{\"nv-pciDeviceAddress\":\"26:00.7\",\"nv-nvmeNsID\":\"1\"}"
 
+/* 512 bytes */
+#define LONG_64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define LONG LONG_64 LONG_64 LONG_64 LONG_64 LONG_64 LONG_64 LONG_64 LONG_64
+
 START_TEST(arguments_are_checked_first)
 {
 	static const struct {
@@ -106,6 +110,20 @@ START_TEST(arguments_are_checked_first)
 		  "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\"," CAP "," PUB
 		  ",\"volume_context\":{\"csi.snap.nvidia.com/formatPolicy\":\"yes\"}}",
 		  ERR_INVALID, "VolumeContext: " },
+		{ "NodeStageVolume",
+		  "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\"," CAP "," PUB
+		  ",\"volume_context\":{\"csi.snap.nvidia.com/encryption\":\"luks2\"}}",
+		  ERR_INVALID,
+		  "Secrets: the volume is encrypted, but the request has no "
+		  "encryption-passphrase; next: create a Secret" },
+		{ "NodeStageVolume",
+		  "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\"," CAP "," PUB
+		  ",\"secrets\":{\"encryption-passphrase\":\"" LONG "x\"}}",
+		  ERR_INVALID, "Secrets: encryption-passphrase has 513 bytes, at most 512" },
+		{ "NodeExpandVolume",
+		  "{\"volume_id\":\"v\",\"volume_path\":\"/s\",\"secrets\":{\"encryption-passphrase\":"
+		  "\"p\",\"encryption-passphrase-previous\":\"" LONG "y\"}}",
+		  ERR_INVALID, "Secrets: encryption-passphrase-previous has 513 bytes" },
 		{ "NodeStageVolume",
 		  "{\"volume_id\":\"v\",\"staging_target_path\":\"/s\"," CAP "," PUB
 		  ",\"volume_context\":{\"csi.snap.nvidia.com/emulation\":\"virtiofs\","

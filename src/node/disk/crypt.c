@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs the command "luks" of this program with the disk as SPAWN_FD and the passphrases on its
+ * standard input, and turns its exit status into an error. Keeps nothing: an open mapping is found
+ * by its name, which is derived from the volume id.
+ */
+#include "node/disk/crypt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/kill_point.h"
+#include "common/limits.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/metric.h"
+#include "common/spawn.h"
+#include "luks/luks.h"
+#include "node/device/mapping.h"
+#include "node/holders/holders.h"
+#include "node/mount/mountinfo.h"
+#include "node/staged/unstaging.h"
+#include "volume/context_keys.h"
+#include "volume/luks_name.h"
+
+#define SELF "/proc/self/exe" /* the same program, even if its file was replaced */
+/* Larger blocks cannot be smaller than the sectors of the mapping. */
+#define LARGE_SECTOR 4096
+
+/* ---- the header ---- */
+
+/* Source: LUKS2 On-Disk Format Specification, section 2.1. */
+bool crypt_has_header(int fd)
+{
+	static const char magic[] = "LUKS\272\276\0\2";
+	enum { SUBSYSTEM_AT = 208 };
+	char header[256];
+
+	return pread(fd, header, sizeof(header), 0) == (ssize_t)sizeof(header) &&
+	       memcmp(header, magic, sizeof(magic) - 1) == 0 &&
+	       strncmp(header + SUBSYSTEM_AT, LUKS_SUBSYSTEM, sizeof(header) - SUBSYSTEM_AT) == 0;
+}
+
+/* ---- the command ---- */
+
+static int refuse_wrong_passphrase(const struct crypt_request *r, struct err *err)
+{
+	metric_add(METRIC_REFUSALS, 1, LABELS("wrong passphrase"));
+	err_set(err, ERR_PRECONDITION,
+	        "%s: the passphrase of the secret does not open its LUKS2 container%s; it is not "
+	        "formatted; next: correct " SECRET_PASSPHRASE " in the node-stage secret, or add "
+	        "the one before as " SECRET_PASSPHRASE_PREVIOUS,
+	        r->disk->path, r->keys->previous.n ? ", nor does the previous one" : "");
+	return err_set_kind(err, ERR_KIND_WRONG_PASSPHRASE);
+}
+
+static int refuse_other_volume(const struct crypt_request *r, const char *text, struct err *err)
+{
+	metric_add(METRIC_REFUSALS, 1, LABELS("other encryption"));
+	err_set(err, ERR_PRECONDITION,
+	        "%s: its LUKS2 header is not of this volume (%s); it is neither opened nor "
+	        "formatted; next: find the volume of that label, or open a copy by hand "
+	        "(cryptsetup open)",
+	        r->disk->path, text);
+	return err_set_kind(err, ERR_KIND_HAS_DATA);
+}
+
+/* Sets the error of an exit status. Returns CRYPT_INCOMPLETE or -1. */
+static int crypt_failed(const struct crypt_request *r, const char *word, int status,
+                        const char *text, struct err *err)
+{
+	const char *path = r->disk->path;
+
+	switch ((enum luks_status)status) {
+	case LUKS_WRONG_PASSPHRASE:
+		return refuse_wrong_passphrase(r, err);
+	case LUKS_OTHER_VOLUME:
+		return refuse_other_volume(r, text, err);
+	case LUKS_NO_HEADER:
+	case LUKS_NO_KEY:
+		metric_add(METRIC_REFUSALS, 1, LABELS("incomplete encryption"));
+		err_set(err, ERR_PRECONDITION,
+		        "%s: its LUKS2 header %s, and this node has no record of an interrupted "
+		        "format for the current attachment: it is not formatted; next: restore "
+		        "the header (cryptsetup luksHeaderRestore), or, if this volume has never "
+		        "held data, clear it with \"blkdiscard -z\"",
+		        path, status == LUKS_NO_KEY ? "has no passphrase" : "is damaged");
+		err_set_kind(err, ERR_KIND_HAS_DATA);
+		return CRYPT_INCOMPLETE;
+	case LUKS_NO_DM_CRYPT:
+		return err_set(err, ERR_PRECONDITION,
+		               "%s: the kernel of this host has no dm-crypt (%s); next: load the "
+		               "module dm_crypt, or install the package that has it",
+		               path, text);
+	case LUKS_NO_LIBRARY:
+		return err_set(err, str_eq(word, "format") ? ERR_NOT_FOUND : ERR_PRECONDITION,
+		               "%s: libcryptsetup is needed for an encrypted volume (Debian "
+		               "package libcryptsetup12): %s",
+		               path, text);
+	case LUKS_DONE:
+	case LUKS_FAILED:
+	case LUKS_USAGE:
+	case LUKS_ROTATED:
+		break;
+	}
+	return err_set(err, ERR_INTERNAL, "luks %s of %s failed (exit status %d): %s", word, path,
+	               status, text);
+}
+
+/* Puts the passphrases one after another, as luks.h describes. Returns the number of bytes. */
+static size_t write_input(const struct passphrases *keys, char *ret)
+{
+	memcpy(ret, keys->current.text, keys->current.n);
+	ret[keys->current.n] = '\0';
+	memcpy(ret + keys->current.n + 1, keys->previous.text, keys->previous.n);
+	return keys->current.n + 1 + keys->previous.n;
+}
+
+/* Returns LUKS_DONE, LUKS_ROTATED, CRYPT_INCOMPLETE with *err set, or -1. */
+static int run_luks(const struct crypt_request *r, struct strs *argv, struct deadline d,
+                    struct err *err)
+{
+	struct str output AUTO(str_clear) = STR_INIT(LIMIT_SPAWN_OUTPUT);
+	/* has room for both texts and the byte between them */
+	struct passphrases *buffer AUTO(passphrases_free) = passphrases_new();
+	struct spawn_input input = { buffer, write_input(r->keys, (char *)buffer) };
+	const char *word = argv->v[2];
+	int status = spawn_run_input(argv, r->fd, &input, d, &output, err);
+
+	if (status < 0)
+		return err_wrap(err, "luks %s of %s", word, r->disk->path);
+	if (status == LUKS_DONE || status == LUKS_ROTATED)
+		return status;
+	return crypt_failed(r, word, status, spawn_last_line(&output), err);
+}
+
+static void crypt_argv(const struct crypt_request *r, const char *word, struct strs *ret)
+{
+	strs_add(ret, str_empty(r->node->o.luks_program) ? SELF : r->node->o.luks_program);
+	strs_add(ret, "luks");
+	strs_add(ret, word);
+	strs_add(ret, r->volume_id);
+}
+
+int crypt_format(const struct crypt_request *r, struct err *err)
+{
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+	uint64_t block = r->params->mkfs.block_size;
+
+	crypt_argv(r, "format", &argv);
+	if (r->params->kdf == KDF_PBKDF2)
+		strs_add(&argv, "--kdf=pbkdf2");
+	if (block && block < LARGE_SECTOR)
+		strs_add(&argv, "--sector=512");
+	return run_luks(r, &argv, deadline_never(), err) ? -1 : 0;
+}
+
+/* ---- open mappings ---- */
+
+int crypt_find(const struct node *n, const char *volume_id, struct device *ret, struct err *err)
+{
+	struct luks_name name = { .uuid = "" };
+	int rc;
+
+	luks_name(volume_id, &name);
+	rc = device_by_mapping(&n->o.world, name.mapping, ret, err);
+	return rc < 0 ? err_recode(err, ERR_UNAVAILABLE) : rc;
+}
+
+/* Only a mapping's own read-ahead matters for what is mounted on it. */
+static void set_read_ahead(const struct crypt_request *r, const struct device *mapping)
+{
+	const char *text = r->params->settings[SETTING_READ_AHEAD_KB];
+	struct err ignored = ERR_INIT;
+	int fd AUTO(fd) = -1;
+
+	if (*text && device_open(mapping, O_RDONLY, &fd, NULL, &ignored) == 0)
+		ioctl(fd, BLKRASET, strtoul(text, NULL, 10) * 1024 / 512);
+}
+
+/* Finds the mapping that was just opened, and checks that it is on this disk. */
+static int opened_mapping(const struct crypt_request *r, struct device *ret, struct err *err)
+{
+	int rc = crypt_find(r->node, r->volume_id, ret, err);
+
+	if (rc < 0)
+		return -1;
+	if (rc || ret->lower != r->disk->devno)
+		return err_set(err, ERR_UNAVAILABLE,
+		               "%s: its encrypted mapping was opened, but sysfs shows %s",
+		               r->disk->path, rc ? "none" : "it on another disk");
+	set_read_ahead(r, ret);
+	return 0;
+}
+
+int crypt_open(const struct crypt_request *r, struct deadline d, struct device *ret,
+               struct err *err)
+{
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+	int rc;
+
+	crypt_argv(r, "open", &argv);
+	if (r->read_only)
+		strs_add(&argv, "--read-only");
+	if (r->params->allow_discards)
+		strs_add(&argv, "--allow-discards");
+	if (r->shared)
+		strs_add(&argv, "--shared");
+	rc = run_luks(r, &argv, d, err);
+	if (rc < 0 || err->code)
+		return rc < 0 ? -1 : CRYPT_INCOMPLETE;
+	if (rc == LUKS_ROTATED) {
+		metric_add(METRIC_KEY_ROTATIONS, 1, NULL);
+		log_event(LOG_INFO, "the previous passphrase of a volume was removed", "volume",
+		          r->volume_id, "device", r->disk->path, NULL);
+	}
+	return opened_mapping(r, ret, err);
+}
+
+int crypt_resize(const struct crypt_request *r, struct deadline d, struct err *err)
+{
+	struct strs argv AUTO(strs_clear) = STRS_INIT;
+
+	crypt_argv(r, "resize", &argv);
+	return run_luks(r, &argv, d, err) ? -1 : 0;
+}
+
+/* ---- close ---- */
+
+static int refuse_open_mapping(const struct node *n, const struct device *mapping,
+                               struct deadline d, struct err *err)
+{
+	struct str text AUTO(str_clear) = STR_INIT(600);
+	struct holders h AUTO(holders_clear) = { 0 };
+	const struct holders_query q = {
+		.proc_root = n->o.proc_root,
+		.disk = mapping->devno,
+		.ms = n->o.tuning.holders_ms,
+		.files = n->o.tuning.holders_files,
+		.mounts = true,
+	};
+
+	holders_find(&q, d, &h);
+	holders_describe(&h, &q, mapping->path, &text);
+	err_clear(err);
+	err_set(err, ERR_UNAVAILABLE,
+	        "its encrypted mapping %s is still open, so the key stays in the kernel; %s",
+	        mapping->path, text.ptr);
+	return err_set_kind(err, ERR_KIND_HELD);
+}
+
+int crypt_close(const struct node *n, const struct device *mapping, struct deadline d,
+                struct err *err)
+{
+	struct deadline end = deadline_clamp(d, n->o.tuning.unstaging_ms);
+
+	for (;;) {
+		struct err ignored = ERR_INIT;
+
+		if (mapping_remove(&n->o.world, mapping, err) == 0)
+			return 0;
+		if (err->sys != EBUSY)
+			return err_recode(err, ERR_UNAVAILABLE);
+		if (deadline_sleep(end, UNSTAGING_STEP_MS, &ignored, ""))
+			return refuse_open_mapping(n, mapping, d, err);
+		err_clear(err);
+	}
+}
+
+/*
+ * Returns true if the mount shows the mapping: as a filesystem, or its node, bound for raw block. A
+ * bound node that no process has open does not keep the kernel from closing the mapping.
+ */
+static bool mount_shows(const struct mount *m, const struct device *mapping)
+{
+	const char *name = strrchr(m->root, '/');
+	struct stat st;
+
+	if (m->devno == mapping->devno)
+		return true;
+	return name && str_eq(name + 1, mapping->name) && stat(m->target, &st) == 0 &&
+	       S_ISBLK(st.st_mode) && st.st_rdev == mapping->devno;
+}
+
+static const struct mount *mount_that_shows(const struct mount_table *t,
+                                            const struct device *mapping)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (mount_shows(&t->v[i], mapping))
+			return &t->v[i];
+	return NULL;
+}
+
+int crypt_close_volume(const struct node *n, const char *volume_id, struct deadline d,
+                       struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	const struct mount *m;
+	struct device mapping;
+	int rc = crypt_find(n, volume_id, &mapping, err);
+
+	if (rc || mount_table_read(n->o.proc_root, &t, err))
+		return rc == DEVICE_ABSENT ? 0 : -1;
+	m = mount_that_shows(&t, &mapping);
+	if (m) {
+		err_set(err, ERR_PRECONDITION,
+		        "its encrypted mapping %s is still shown at %s: unmount it there",
+		        mapping.path, m->target);
+		return err_set_kind(err, ERR_KIND_HELD);
+	}
+	if (crypt_close(n, &mapping, d, err))
+		return -1;
+	kill_point("unstage: container closed");
+	return 0;
+}
+
+/* ---- after a restart ---- */
+
+/* Closes the mapping unless a call has locked its disk. Returns true if it was closed. */
+static bool close_orphan(const struct node *n, const struct device *mapping)
+{
+	struct err ignored = ERR_INIT;
+	struct device disk;
+	int fd AUTO(fd) = -1;
+
+	if (device_by_number(&n->o.world, mapping->lower, &disk, &ignored) == 0 &&
+	    device_open(&disk, O_RDONLY, &fd, NULL, &ignored) == 0 && flock(fd, LOCK_EX | LOCK_NB))
+		return false;
+	return mapping_remove(&n->o.world, mapping, &ignored) == 0;
+}
+
+int crypt_recover(const struct node *n, struct str *did, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct strs mappings AUTO(strs_clear) = STRS_INIT;
+
+	if (mapping_list(&n->o.world, &mappings, err))
+		return -1;
+	if (!mappings.n)
+		return 0;
+	if (mount_table_read(n->o.proc_root, &t, err))
+		return -1;
+	for (size_t i = 0; i < mappings.n; i++) {
+		struct err ignored = ERR_INIT;
+		struct device mapping;
+
+		if (device_by_mapping(&n->o.world, mappings.v[i], &mapping, &ignored) == 0 &&
+		    !mount_that_shows(&t, &mapping) && close_orphan(n, &mapping))
+			str_addf(did, "%sencrypted mapping %s", did->len ? ", " : "",
+			         mapping.mapping);
+	}
+	return 0;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The encrypted container of a volume: a LUKS2 header on its disk, and while the volume is staged, a
+ * mapping of dm-crypt (device/mapping.h), which is the device that is formatted and mounted. The
+ * driver's own command "luks" (luks/luks.h) does the work with keys, as a child process.
+ *
+ * format.c decides whether a container may be created. The callers hold the lock of the disk
+ * (orphan_tool.h), which the child inherits. Any thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "common/secret.h"
+#include "node/node.h"
+
+struct crypt_request {
+	const struct node *node;
+	const char *volume_id;
+	const struct device *disk;
+	int fd; /* open on the disk */
+	const struct volume_params *params;
+	const struct passphrases *keys;
+	bool read_only;
+	bool shared; /* several nodes may have the disk: the header is not changed */
+};
+
+/* Returns true if the disk has a header that this driver has written, for any volume. */
+bool crypt_has_header(int fd);
+/*
+ * Writes a new header with a new volume key, which makes all earlier content of the disk
+ * unreadable. Only for format.c. NOT_FOUND: libcryptsetup is not installed; nothing was written.
+ */
+int crypt_format(const struct crypt_request *r, struct err *err) MUST_CHECK;
+enum { CRYPT_INCOMPLETE = 1 };
+/*
+ * Opens the container, and completes a rotation if a previous passphrase is given. Returns
+ * CRYPT_INCOMPLETE (with *err set) if the header is damaged or has no passphrase, as an interrupted
+ * crypt_format() leaves it. A rotation is not completed if the request is read-only or shared. -1
+ * FAILED_PRECONDITION: no passphrase opens it, the header is of another
+ * volume, or the host lacks dm-crypt or libcryptsetup.
+ */
+int crypt_open(const struct crypt_request *r, struct deadline d, struct device *ret,
+               struct err *err) MUST_CHECK;
+/* Grows the volume's open mapping to the size of its disk. Errors are those of crypt_open(). */
+int crypt_resize(const struct crypt_request *r, struct deadline d, struct err *err) MUST_CHECK;
+/* Finds the volume's open mapping. Returns 0, DEVICE_ABSENT or -1. */
+int crypt_find(const struct node *n, const char *volume_id, struct device *ret, struct err *err)
+	MUST_CHECK;
+/*
+ * Closes a mapping that must have no mount; waits a moment for short-lived holders, such as udev's
+ * probe. UNAVAILABLE: a process or a device still has it open; the message names it.
+ */
+int crypt_close(const struct node *n, const struct device *mapping, struct deadline d,
+                struct err *err) MUST_CHECK;
+/*
+ * Closes the volume's mapping, if it has one, after an unstage. -1 FAILED_PRECONDITION: a mount still
+ * shows it.
+ */
+int crypt_close_volume(const struct node *n, const char *volume_id, struct deadline d,
+                       struct err *err) MUST_CHECK;
+/*
+ * Closes mappings that an earlier driver process has left: those that no mount shows, no process has
+ * open, and no call works on. Appends their names to `did`.
+ */
+int crypt_recover(const struct node *n, struct str *did, struct err *err) MUST_CHECK;

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Encrypted volumes without device-mapper: which code and text each result of the command "luks" has,
+ * what the command gets, and what is refused before it runs. The mappings are tested in test/vm.
+ */
+#include "test/lib/suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/file.h"
+#include "common/mem.h"
+#include "luks/luks.h"
+#include "node/work/disk_record.h"
+#include "test/lib/node_world.h"
+#include "test/lib/skip.h"
+
+#define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
+#define KEY "s3cret-of-the-tenant"
+
+static struct node_world w;
+static struct nvme_disk *disk;
+static struct passphrases *keys;
+static char *program;
+
+/* A command that notes its arguments and its input, prints a line, and ends with this status. */
+static void put_program(int status)
+{
+	program = xasprintf("%s/luks", w.nvme.root);
+	run_tool("printf '#!/bin/sh\\necho \"$@\" >>%s/runs\\ncat >%s/input\\necho a reason >&2\\n"
+	         "exit %d\\n' >%s && chmod +x %s",
+	         w.nvme.root, w.nvme.root, status, program, program);
+	w.node.o.luks_program = program;
+}
+
+static void begin(int status)
+{
+	node_world_init(&w);
+	disk = nvme_world_add(&w.nvme, 1, UUID, 320 * MIB);
+	keys = passphrases_new();
+	keys->current.n = strlen(KEY);
+	memcpy(keys->current.text, KEY, strlen(KEY));
+	put_program(status);
+}
+
+static void end(void)
+{
+	keys = passphrases_free(keys);
+	free(TAKE(program));
+	node_world_clear(&w);
+}
+
+static void put_luks(void)
+{
+	nvme_disk_write(disk, 0, "LUKS\272\276\0\1", 8);
+}
+
+static struct stage_request request(void)
+{
+	struct stage_request r = stage_request(&w, disk, "ext4", MODE_SINGLE_NODE_WRITER);
+
+	r.params.encryption = ENCRYPTION_LUKS2;
+	r.keys = keys;
+	return r;
+}
+
+static void refused(const struct stage_request *r, const char *what, enum err_code code,
+                    const char *text)
+{
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(node_stage(&w.node, r, soon(), &err), -1);
+	ck_assert_msg(err.code == code && strstr(err.msg, text), "%s: %s: %s", what,
+	              err_code_name(err.code), err.msg);
+}
+
+static char *noted(const char *name)
+{
+	char *path AUTO(free) = xasprintf("%s/%s", w.nvme.root, name), *text = NULL;
+	struct err err = ERR_INIT;
+
+	if (!path_exists(path))
+		return xstrdup("");
+	ck_assert_int_eq(file_read(path, 10000, &text, NULL, &err), 0);
+	return text;
+}
+
+static const struct {
+	int status;
+	enum err_code code;
+	const char *text;
+	enum err_kind kind;
+} results[] = {
+	{ LUKS_FAILED, ERR_INTERNAL, "luks open of ", ERR_KIND_NONE },
+	{ LUKS_FAILED, ERR_INTERNAL, "failed (exit status 1): a reason", ERR_KIND_NONE },
+	{ LUKS_USAGE, ERR_INTERNAL, "failed (exit status 2)", ERR_KIND_NONE },
+	{ LUKS_WRONG_PASSPHRASE, ERR_PRECONDITION,
+	  "the passphrase of the secret does not open its LUKS2 container; it is not formatted",
+	  ERR_KIND_WRONG_PASSPHRASE },
+	{ LUKS_OTHER_VOLUME, ERR_PRECONDITION,
+	  "its LUKS2 header is not of this volume (a reason); it is neither opened nor formatted",
+	  ERR_KIND_HAS_DATA },
+	{ LUKS_NO_HEADER, ERR_PRECONDITION,
+	  "its LUKS2 header is damaged, and this node has no record", ERR_KIND_HAS_DATA },
+	{ LUKS_NO_KEY, ERR_PRECONDITION, "its LUKS2 header has no passphrase, and this node",
+	  ERR_KIND_HAS_DATA },
+	{ LUKS_NO_DM_CRYPT, ERR_PRECONDITION, "the kernel of this host has no dm-crypt (a reason)",
+	  ERR_KIND_NONE },
+	{ LUKS_NO_LIBRARY, ERR_PRECONDITION, "libcryptsetup is needed for an encrypted volume",
+	  ERR_KIND_NONE },
+	{ LUKS_DONE, ERR_UNAVAILABLE, "its encrypted mapping was opened, but sysfs shows none",
+	  ERR_KIND_NONE },
+	{ LUKS_ROTATED, ERR_UNAVAILABLE, "its encrypted mapping was opened, but sysfs shows none",
+	  ERR_KIND_NONE },
+	{ 77, ERR_INTERNAL, "failed (exit status 77)", ERR_KIND_NONE },
+};
+
+START_TEST(each_result_of_the_command_has_its_code_text_and_kind)
+{
+	struct err err = ERR_INIT;
+	struct stage_request r;
+
+	SKIP_UNLESS_LOOP();
+	begin(results[_i].status);
+	put_luks();
+	r = request();
+	refused(&r, "open", results[_i].code, results[_i].text);
+	ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
+	ck_assert_int_eq(err.kind, results[_i].kind);
+	ck_assert_msg(!strstr(err.msg, KEY), "%s", err.msg);
+	end();
+}
+END_TEST
+
+START_TEST(the_command_gets_the_volume_as_arguments_and_the_passphrases_as_input)
+{
+	char *runs AUTO(free) = NULL, *input AUTO(free) = NULL;
+	struct stage_request r;
+
+	SKIP_UNLESS_LOOP();
+	begin(LUKS_WRONG_PASSPHRASE);
+	put_luks();
+	r = request();
+	r.params.allow_discards = true;
+	keys->previous.n = 3;
+	memcpy(keys->previous.text, "old", 3);
+	refused(&r, "open", ERR_PRECONDITION, ", nor does the previous one");
+	runs = noted("runs");
+	ck_assert_str_eq(runs, "luks open " VOLUME_ID " --allow-discards\n");
+	input = noted("input");
+	ck_assert_str_eq(input, KEY);
+	ck_assert_str_eq(input + strlen(KEY) + 1, "old");
+	end();
+}
+END_TEST
+
+START_TEST(a_blank_disk_is_formatted_under_the_record_of_mkfs)
+{
+	char *record AUTO(free) = NULL, *runs AUTO(free) = NULL;
+	struct stage_request r;
+
+	SKIP_UNLESS_LOOP();
+	begin(LUKS_FAILED);
+	record = disk_record_path(&w.node, VOLUME_ID, DISK_RECORD_MKFS);
+	r = request();
+	r.params.kdf = KDF_PBKDF2;
+	r.params.mkfs.block_size = 1024;
+	refused(&r, "format", ERR_INTERNAL, "luks format of ");
+	runs = noted("runs");
+	ck_assert_str_eq(runs, "luks format " VOLUME_ID " --kdf=pbkdf2 --sector=512\n");
+	/* The disk is still blank, so the record is false. */
+	ck_assert(!path_exists(record));
+	end();
+}
+END_TEST
+
+START_TEST(an_interrupted_format_is_repeated_only_with_its_record)
+{
+	char *runs AUTO(free) = NULL, *record AUTO(free) = NULL;
+	struct stage_request r;
+
+	SKIP_UNLESS_LOOP();
+	begin(LUKS_NO_KEY);
+	record = disk_record_path(&w.node, VOLUME_ID, DISK_RECORD_MKFS);
+	r = request();
+	/* The format writes a header, and is then interrupted. */
+	run_tool(
+		"printf '#!/bin/sh\\necho \"$2\" >>%s/runs\\n"
+		"printf \"LUKS\\\\272\\\\276\\\\0\\\\1\" | dd of=%s conv=notrunc,fsync 2>/dev/null\\n"
+		"exit 7\\n' >%s",
+		w.nvme.root, disk->loop, program);
+	refused(&r, "interrupted", ERR_PRECONDITION, "has no passphrase");
+	ck_assert(path_exists(record));
+	refused(&r, "repeated", ERR_PRECONDITION, "has no passphrase");
+	runs = noted("runs");
+	ck_assert_str_eq(runs, "format\nopen\nformat\n");
+	run_tool("rm %s %s/runs", record, w.nvme.root);
+	refused(&r, "without record", ERR_PRECONDITION, "no record of an interrupted format");
+	free(runs);
+	runs = noted("runs");
+	ck_assert_str_eq(runs, "open\n");
+	end();
+}
+END_TEST
+
+static void with_ext4(void)
+{
+	run_tool("mkfs.ext4 -q %s", disk->loop);
+}
+
+static void with_gpt_too(void)
+{
+	put_luks();
+	run_tool(
+		"mkfs.btrfs -q -f %s && printf 'LUKS\\272\\276\\0\\1' | dd of=%s conv=notrunc 2>/dev/null",
+		disk->loop, disk->loop);
+}
+
+static void with_data(void)
+{
+	nvme_disk_write(disk, 1000000, "data", 4);
+}
+
+START_TEST(a_disk_with_data_is_neither_opened_nor_formatted)
+{
+	static const struct {
+		const char *what;
+		void (*put)(void);
+		const char *text;
+	} rows[] = {
+		{ "a filesystem", with_ext4, "contains ext4" },
+		{ "a LUKS header and another signature", with_gpt_too, "is to be encrypted" },
+		{ "data", with_data, "is not blank" },
+	};
+	char *runs AUTO(free) = NULL;
+	struct stage_request r;
+
+	SKIP_UNLESS_LOOP();
+	begin(LUKS_DONE);
+	rows[_i].put();
+	r = request();
+	refused(&r, rows[_i].what, ERR_PRECONDITION, rows[_i].text);
+	runs = noted("runs");
+	ck_assert_str_eq(runs, "");
+	end();
+}
+END_TEST
+
+START_TEST(what_must_not_be_formatted_is_said_without_a_run)
+{
+	static const struct {
+		const char *what;
+		enum access_mode mode;
+		enum format_policy policy;
+		uint64_t size;
+		enum err_code code;
+		const char *text;
+	} rows[] = {
+		{ "a reader", MODE_MULTI_NODE_READER_ONLY, FORMAT_BLANK, 320 * MIB,
+		  ERR_PRECONDITION, "read-only volume is never formatted" },
+		{ "several writers", MODE_MULTI_NODE_MULTI_WRITER, FORMAT_BLANK, 320 * MIB,
+		  ERR_PRECONDITION, "several nodes may write" },
+		{ "formatPolicy never", MODE_SINGLE_NODE_WRITER, FORMAT_NEVER, 320 * MIB,
+		  ERR_PRECONDITION, "has no filesystem" },
+		{ "a disk as large as the header", MODE_SINGLE_NODE_WRITER, FORMAT_BLANK, 16 * MIB,
+		  ERR_INVALID, "an encrypted volume needs more than 16.0 MiB" },
+		{ "a disk in which no xfs fits", MODE_SINGLE_NODE_WRITER, FORMAT_BLANK, 310 * MIB,
+		  ERR_INVALID, "xfs needs at least" },
+	};
+	char *runs AUTO(free) = NULL;
+	struct stage_request r;
+
+	SKIP_UNLESS_LOOP();
+	begin(LUKS_DONE);
+	nvme_world_resize(disk, rows[_i].size);
+	r = request();
+	r.cap.mode = rows[_i].mode;
+	r.cap.fs_type = _i == 4 ? "xfs" : "ext4";
+	r.params.format_policy = rows[_i].policy;
+	r.want.capacity = 0;
+	refused(&r, rows[_i].what, rows[_i].code, rows[_i].text);
+	runs = noted("runs");
+	ck_assert_str_eq(runs, "");
+	end();
+}
+END_TEST
+
+START_TEST(an_encrypted_disk_under_a_plain_class_names_the_key)
+{
+	struct stage_request r;
+
+	SKIP_UNLESS_LOOP();
+	begin(LUKS_DONE);
+	put_luks();
+	r = request();
+	r.params.encryption = ENCRYPTION_NONE;
+	r.keys = NULL;
+	refused(&r, "plain", ERR_PRECONDITION, "needs csi.snap.nvidia.com/encryption: luks2");
+	end();
+}
+END_TEST
+
+SUITE_TIMEOUT("crypt", 60,
+              LOOP(each_result_of_the_command_has_its_code_text_and_kind, ARRAY_LEN(results)),
+              the_command_gets_the_volume_as_arguments_and_the_passphrases_as_input,
+              a_blank_disk_is_formatted_under_the_record_of_mkfs,
+              an_interrupted_format_is_repeated_only_with_its_record,
+              LOOP(a_disk_with_data_is_neither_opened_nor_formatted, 3),
+              LOOP(what_must_not_be_formatted_is_said_without_a_run, 5),
+              an_encrypted_disk_under_a_plain_class_names_the_key);
