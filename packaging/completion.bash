@@ -66,6 +66,8 @@ host:attach --fstype text
 host:attach --options text
 host:attach --read-only none
 host:attach --format text
+host:attach --encryption text
+host:attach --key-file file
 host:list -o text
 host:list --output text
 host:attach,detach,watch --timeout text

@@ -39,6 +39,12 @@ static const struct option_row options[] = {
 	       "create a filesystem on a disk without one. blank: only if the areas that the "
 	       "driver checks are zero; unformatted: on any disk without a known signature. "
 	       "Without this option, nothing is ever formatted"),
+	OPTION("encryption", 0, HOST_ATTACH, STRING, encryption, "", "luks2",
+	       "the disk has, or with --format gets, a LUKS2 container of this driver, which is "
+	       "opened with the passphrase of --key-file"),
+	OPTION("key-file", 0, HOST_ATTACH, STRING, key_file, "", "FILE",
+	       "the passphrase of --encryption, without the newline at the end of the file, which "
+	       "no other user may read"),
 	OPTION("output", 'o', HOST_LIST, STRING, output, "", "json", "print JSON"),
 	OPTION("timeout", 0, CHANGES | HOST_WATCH, SECONDS, timeout_ms, "120", "SECONDS",
 	       "how long to wait for the device, for a holder, or for another command (120); "
@@ -139,12 +145,17 @@ static int args_read_word(struct host_args *a, const char *word, struct err *err
 
 int host_args_check_way(const struct host_args *a, struct err *err)
 {
-	bool mount = !str_empty(a->mount);
+	bool mount = !str_empty(a->mount), encrypted = !str_empty(a->encryption);
 
 	if (mount && a->device)
 		return err_set(err, ERR_INVALID, "--device and --mount exclude each other");
-	if (!mount && (*a->fs_type || *a->options || *a->format))
+	if (!mount && (*a->fs_type || *a->options || (*a->format && !encrypted)))
 		return err_set(err, ERR_INVALID, "--fstype, --options and --format need --mount");
+	if (encrypted == str_empty(a->key_file))
+		return err_set(err, ERR_INVALID, "--encryption and --key-file need each other");
+	if (encrypted && !str_eq(a->encryption, "luks2"))
+		return err_set(err, ERR_INVALID, "--encryption: \"%s\" is not luks2",
+		               a->encryption);
 	if (*a->format && !str_eq(a->format, "blank") && !str_eq(a->format, "unformatted"))
 		return err_set(err, ERR_INVALID,
 		               "--format: \"%s\" is neither blank nor "

@@ -24,6 +24,7 @@ struct host_args {
 	const char *file; /* "-": standard input */
 	const char *name; /* detach and resume: name of the volume */
 	const char *mount, *fs_type, *options, *format;
+	const char *encryption, *key_file;
 	bool device, read_only, json;
 	const char *kubeconfig, *node, *namespace, *config; /* options of watch */
 	/*

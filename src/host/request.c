@@ -6,11 +6,13 @@
  */
 #include "host/request.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "dpf/attachment_context.h"
 #include "host/host_node.h"
 #include "node/context.h"
@@ -82,7 +84,8 @@ static bool is_static_pf(const struct attachment_file *f)
 /* Returns the volume context that a StorageClass would produce. */
 static struct kvs request_volume_context(struct host_request *q)
 {
-	struct kv *list = arena_alloc(&q->arena, 4 * sizeof(*list));
+	struct kv *list = arena_alloc(&q->arena, 5 * sizeof(*list));
+	bool encrypted = !str_empty(q->a->encryption);
 	size_t n = 0;
 
 	list[n++] = (struct kv) { PARAM_EMULATION, emulation_name(q->f->kind) };
@@ -91,7 +94,9 @@ static struct kvs request_volume_context(struct host_request *q)
 		list[n++] =
 			(struct kv) { PARAM_HOTPLUG_FUNCTION, q->f->is.hotplug ? "true" : "false" };
 	}
-	if (q->f->kind == EMULATION_NVME && *q->mount)
+	if (encrypted)
+		list[n++] = (struct kv) { PARAM_ENCRYPTION, q->a->encryption };
+	if (q->f->kind == EMULATION_NVME && (*q->mount || encrypted))
 		list[n++] =
 			(struct kv) { PARAM_FORMAT_POLICY, *q->a->format ? q->a->format : "never" };
 	return (struct kvs) { list, n };
@@ -146,6 +151,37 @@ static int request_check_mount_flags(const struct host_request *q, struct err *e
 	return 0;
 }
 
+/* Reads the passphrase. The file has a line of text, as an editor writes it, or other bytes. */
+static int request_read_key(struct host_request *q, struct err *err)
+{
+	const char *path = q->a->key_file;
+	char *text AUTO(free) = NULL;
+	struct stat st;
+	size_t n = 0;
+
+	if (str_empty(path))
+		return 0;
+	if (stat(path, &st) < 0)
+		return err_sys(err, errno, "--key-file: %s", path);
+	if (st.st_mode & (S_IRWXG | S_IRWXO))
+		return err_set(err, ERR_PRECONDITION,
+		               "--key-file: %s is accessible to other users (mode %04o, expected "
+		               "0600 or 0400); next: chmod 600 %s",
+		               path, st.st_mode & 07777, path);
+	if (file_read(path, SECRET_MAX + 1, &text, &n, err))
+		return err_wrap(err, "--key-file");
+	q->keys = passphrases_new();
+	if (n && text[n - 1] == '\n')
+		n--;
+	q->keys->current.n = n <= SECRET_MAX ? n : 0;
+	memcpy(q->keys->current.text, text, q->keys->current.n);
+	explicit_bzero(text, n);
+	if (q->keys->current.n)
+		return 0;
+	return err_set(err, ERR_INVALID, "--key-file: %s has %zu bytes, expected 1 to %d", path, n,
+	               SECRET_MAX);
+}
+
 int host_request_make(struct host_request *q, const struct node *n, struct err *err)
 {
 	const char *volume = q->f->is.key.volume;
@@ -158,6 +194,9 @@ int host_request_make(struct host_request *q, const struct node *n, struct err *
 		                            .attachment = q->f->is.key.uid,
 		                            .format_option = "--format" };
 	context = request_volume_context(q);
+	if (request_read_key(q, err))
+		return -1;
+	q->stage.keys = q->keys;
 	if (attachment_publish_context(&q->f->is, q->f->kind, 0, &q->arena, &publish, err) ||
 	    request_check_options(q, err) || request_check_owners(q, n, err) ||
 	    context_check_id(volume, err) ||
@@ -188,4 +227,5 @@ void host_request_clear(struct host_request *q)
 	free(TAKE(q->mount));
 	free(TAKE(q->staging));
 	arena_clear(&q->arena);
+	q->keys = passphrases_free(q->keys);
 }

@@ -20,6 +20,7 @@ struct host_request {
 	const char *options[2];
 	struct arena arena;
 	struct stage_request stage;
+	struct passphrases *keys; /* of --key-file; NULL: not encrypted */
 };
 
 #define HOST_REQUEST_INIT              \
