@@ -42,8 +42,8 @@ changelog() {
 }
 
 # The packages of the shared libraries, by dpkg-shlibdeps. dpkg knows the packages of this machine only, so another one's are
-# those that have a library of that name here. libcurl is loaded when it is needed and not seen here: packaging/deb/control
-# recommends it.
+# those that have a library of that name here. libcurl and libcryptsetup are loaded when they are needed and not seen here:
+# packaging/deb/control recommends them.
 depends() {
 	local cc sysroot library=()
 	read -ra cc <<<"$CC"

@@ -35,6 +35,9 @@ NODE = CONTROLLER | {
     "xfsprogs": ["sbin/mkfs.xfs", "sbin/xfs_repair"],  # the last one is for people
     "btrfs-progs": ["bin/btrfs", "sbin/mkfs.btrfs"],
     "kmod": ["bin/kmod", "sbin/modprobe"],
+    # Both are loaded with dlopen(), for encrypted volumes: by the driver, and by glibc when a thread of Argon2 ends.
+    "libcryptsetup12": ["lib/*/libcryptsetup.so.12"],
+    "libgcc-s1": ["lib/*/libgcc_s.so.1"],
 }
 # The node has all that the controller has, so that one image can stand for both, as in the Go plugin's deployment.
 ROLES = {"controller": CONTROLLER, "node": NODE}

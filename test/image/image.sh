@@ -30,7 +30,7 @@ clean_up() {
 	findmnt -rno TARGET | grep -F "$work/" | tac | while read -r target; do
 		umount "$target"
 	done
-	rm -rf "$work/rootfs" "$work/refused" "$work/driver"
+	rm -rf "$work/rootfs" "$work/refused" "$work/driver" "$work/disk"
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM
@@ -127,6 +127,16 @@ another_libcurl_is_refused() {
 	echo "$error"
 	[[ $error == *'built from the source of 7.88.1-0, and libcurl4 is '* ]]
 }
+# The command `luks` of the image's program, whose descriptor 3 is a file instead of a disk. The format uses every library of
+# an encrypted volume, and threads for Argon2, but no device-mapper.
+luks_format() {
+	rm -f "$work/disk" && truncate -s 32M "$work/disk"
+	# shellcheck disable=SC2016 # for the inner shell
+	printf 'passphrase\0' | unshare --mount bash -c '
+		mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && exec chroot "$1" /snap-csi-plugin luks format volume' luks "$at" 3<>"$work/disk"
+}
+luks_formats() { luks_format && cmp --bytes=6 "$work/disk" <(printf 'LUKS\272\276'); }
+luks_has_no_library() { luks_format; [ $? -eq 9 ]; } # LUKS_NO_LIBRARY of src/luks/luks.h
 packages() { grep -rL --exclude='*.md5sums' '^Description: linked into ' "$at/var/lib/dpkg/status.d" | wc -l; } # that have files in it
 
 check 'a Debian base by debootstrap' make_base
@@ -157,7 +167,13 @@ for role in controller node; do
 	check "$role: the program is the entry point" config_is '.config.Entrypoint == ["/snap-csi-plugin"]'
 	check "$role: the working directory is /" config_is '.config.WorkingDir == "/"'
 	check "$role: it says version and commit" config_is ".config.Labels[\"org.opencontainers.image.revision\"] == \"$commit\""
-	[ "$role" = node ] || check 'controller: it runs as nobody in particular' config_is '.config.User == "65532:65532"'
+	case $role in
+	node) check 'node: an encrypted volume can be formatted' luks_formats ;;
+	*)
+		check 'controller: it runs as nobody in particular' config_is '.config.User == "65532:65532"'
+		check 'controller: no libcryptsetup' luks_has_no_library
+		;;
+	esac
 	cp "$at"/usr/share/sbom/*.json build/sbom/
 	check "$role: the bills of materials are whole" python3 test/image/sbom.py "$at" "$name"
 	printf '| %s | %s | %s | %s | %s | none |\n' "$name" "$(bytes)" "$(find "$at" -type f | wc -l)" "$(packages)" \

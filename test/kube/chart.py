@@ -616,6 +616,8 @@ def key(name):
     return f"csi.snap.nvidia.com/{name}"
 
 
+STAGE_SECRET = {f"csi.storage.k8s.io/node-stage-secret-{part}": "snap-encryption" for part in ("name", "namespace")}
+ENCRYPTED = {key("encryption"): "luks2"} | STAGE_SECRET
 # StorageClass keys that the driver refuses, and those of vendors that it takes.
 KEYS_REFUSED = (
     ({key("formatpolicy"): "never"}, f"write {key('formatPolicy')}"), ({key("formatPolcy"): "never"}, f"write {key('formatPolicy')}"),
@@ -631,6 +633,13 @@ KEYS_REFUSED = (
     ({key("inodeSize"): "2048", key("blockSize"): "1024"}, "inodeSize"), ({key("inodeSize"): "128"}, "xfs", {"fsType": "xfs"}),
     ({key("bytesPerInode"): "4096"}, "no meaning for xfs", {"fsType": "xfs"}), ({key("blockSize"): "4096"}, "no meaning for btrfs", {"fsType": "btrfs"}),
     ({key("formatPolicy"): "never"}, "no meaning with virtiofs", {"kind": "virtiofs"}),
+    ({key("encryption"): "luks1"} | STAGE_SECRET, "encryption"), ({key("encryptionKDF"): "pbkdf2"}, f"write {key('encryptionKdf')}"),
+    ({key("encryption"): "luks2"}, "needs csi.storage.k8s.io/node-stage-secret-name"),
+    ({key("encryption"): "luks2", "csi.storage.k8s.io/node-stage-secret-name": "a"}, "needs csi.storage.k8s.io/node-stage-secret-namespace"),
+    (ENCRYPTED, "needs csi.storage.k8s.io/node-expand-secret-name", {"allowVolumeExpansion": True}),
+    (ENCRYPTED | {key("encryptionKdf"): "scrypt"}, "encryptionKdf"), (ENCRYPTED | {key("allowDiscards"): "on"}, "allowDiscards"),
+    ({key("encryptionKdf"): "pbkdf2"}, f"needs {key('encryption')}: luks2"), ({key("allowDiscards"): "true"}, f"needs {key('encryption')}: luks2"),
+    (ENCRYPTED, "no meaning with virtiofs", {"kind": "virtiofs"}),
 )
 KEYS_TAKEN = (
     ({"vendor.example.com/blockSize": "1", "pool": "fast", "qos": "formatPolicy"},), ({key("formatPolicy"): "unformatted", key("blockSize"): "1024"},),
@@ -638,6 +647,7 @@ KEYS_TAKEN = (
     ({key("inodeSize"): "512", key("blockSize"): "4096"}, {"fsType": "xfs"}), ({key("formatPolicy"): "never"}, {"fsType": "btrfs"}),
     ({"vendor.example.com/pool": "fast"}, {"kind": "virtiofs"}),
     ({key("ioScheduler"): "none", key("nrRequests"): "4096", key("readAheadKb"): "131072", key("rqAffinity"): "2"}, {"fsType": "xfs"}),
+    (ENCRYPTED | {key("encryptionKdf"): "pbkdf2", key("allowDiscards"): "true"}, {"fsType": "btrfs"}),
 )
 
 

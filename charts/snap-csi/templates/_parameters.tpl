@@ -3,7 +3,7 @@ param_meant.c do. That would be CreateVolume's answer, in the events of the firs
 {{- define "snap-csi.check-parameters" -}}
 {{- $class := . -}}
 {{- $prefix := "csi.snap.nvidia.com/" -}}
-{{- $filesystems := dict "blockSize" "ext4 ext3 xfs" "inodeSize" "ext4 ext3 xfs" "bytesPerInode" "ext4 ext3" "numberOfInodes" "ext4 ext3" "ext4BigAlloc" "ext4" "ext4ClusterSize" "ext4" "formatPolicy" "" "emulation" "" "ioScheduler" "" "nrRequests" "" "readAheadKb" "ext4 ext3 xfs" "rqAffinity" "" -}}
+{{- $filesystems := dict "blockSize" "ext4 ext3 xfs" "inodeSize" "ext4 ext3 xfs" "bytesPerInode" "ext4 ext3" "numberOfInodes" "ext4 ext3" "ext4BigAlloc" "ext4" "ext4ClusterSize" "ext4" "formatPolicy" "" "emulation" "" "ioScheduler" "" "nrRequests" "" "readAheadKb" "ext4 ext3 xfs" "rqAffinity" "" "encryption" "" "encryptionKdf" "" "allowDiscards" "" -}}
 {{- $known := list "policy" "functionType" "hotplugFunction" "csi.storage.k8s.io/fstype" -}}
 {{- range keys $filesystems | sortAlpha }}{{ $known = append $known (print $prefix .) }}{{ end -}}
 {{- $fs := $class.fsType | default "ext4" -}}
@@ -35,6 +35,22 @@ param_meant.c do. That would be CreateVolume's answer, in the events of the firs
 {{- end -}}
 {{- end -}}
 {{- $given := $class.parameters | default dict -}}
+{{- if get $given (print $prefix "encryption") -}}
+{{- range $call := ternary (list "node-stage" "node-expand") (list "node-stage") ($class.allowVolumeExpansion | default false) -}}
+{{- range list "name" "namespace" -}}
+{{- $key := printf "csi.storage.k8s.io/%s-secret-%s" $call . -}}
+{{- if not (get $given $key) -}}
+{{- fail (printf "storageClasses: %s: parameters: %sencryption: needs %s, or kubelet passes no passphrase to the driver" $class.name $prefix $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- else -}}
+{{- range list "encryptionKdf" "allowDiscards" -}}
+{{- if get $given (print $prefix .) -}}
+{{- fail (printf "storageClasses: %s: parameters: %s%s: needs %sencryption: luks2" $class.name $prefix . $prefix) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- $number := dict -}}
 {{- range keys $filesystems }}{{ $_ := set $number . (get $given (print $prefix .) | int64) }}{{ end -}}
 {{- $block := $number.blockSize | default 4096 | int64 -}}
