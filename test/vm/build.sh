@@ -54,7 +54,7 @@ add() {
 cp /usr/bin/busybox "$root/bin/busybox"
 chroot "$root" /bin/busybox --install -s /bin
 for tool in mount umount findmnt lsblk blkid losetup blockdev blkdiscard wipefs mkfs.ext4 mkfs.ext3 mkfs.xfs mkfs.btrfs e2fsck fsck.ext4 resize2fs dumpe2fs \
-	tune2fs debugfs xfs_growfs xfs_repair xfs_io xfs_db btrfs nvme kmod socat setsid timeout; do
+	tune2fs debugfs xfs_growfs xfs_repair xfs_io xfs_db btrfs nvme kmod socat setsid timeout cryptsetup dmsetup; do
 	path=$(command -v "$tool" || true)
 	[ -n "$path" ] || { echo "build.sh: $tool is missing (make deps-vm)" >&2; exit 1; }
 	rm -f "$root/bin/$tool" "$root/sbin/$tool"
@@ -70,8 +70,14 @@ for lib in libmount.so.1 libblkid.so.1 libcjson.so.1 libyaml-0.so.2 libz.so.1 li
 	path=$(ldconfig -p | awk -v l="$lib" '$1 == l && !seen++ {print $NF}')
 	[ -n "$path" ] && { [ -e "$root$path" ] || { mkdir -p "$root$(dirname "$path")" && cp -L "$path" "$root$path"; }; }
 done
+# The driver loads libcryptsetup with dlopen(). add() also copies the libraries that libcryptsetup is linked to.
+path=$(ldconfig -p | awk '$1 == "libcryptsetup.so.12" && !seen++ {print $NF}')
+[ -n "$path" ] || { echo 'build.sh: libcryptsetup.so.12 is missing (make deps-vm)' >&2; exit 1; }
+add "$path" "$path"
 
 modules="nvme virtiofs ext4 xfs btrfs loop virtio_pci virtio_net virtio_blk virtio_console 9p 9pnet_virtio crc32c_generic crc32c_intel vfio_pci vfio_iommu_type1 overlay ahci sd_mod e1000e xhci_pci usb_storage"
+# The kernel requests ciphers by alias (crypto-xts), so modprobe --show-depends dm_crypt does not list their modules.
+modules="$modules dm_mod dm_crypt xts ecb cbc aes_generic aesni_intel sha256_generic af_alg algif_skcipher algif_hash"
 for module in $modules; do
 	{ modprobe -S "$release" -d "$dir/kernel" --show-depends "$module" 2>/dev/null || true; } | awk '$1 == "insmod" {print $2}'
 done | sort -u | while read -r file; do

@@ -2,10 +2,10 @@
 VM_DIR := $(BUILD)/vm
 
 .PHONY: deps-vm e2e-vm
-## deps-vm: what e2e-vm needs beyond `make deps` (QEMU with its virtiofsd, busybox, nvme-cli)
+## deps-vm: what e2e-vm needs beyond `make deps` (QEMU with its virtiofsd, busybox, nvme-cli, cryptsetup)
 deps-vm:
 	$(Q)test/lib/apt-missing.sh qemu-system-x86 qemu-system-common busybox-static nvme-cli e2fsprogs xfsprogs btrfs-progs cpio kmod socat \
-		xz-utils zstd python3-grpcio python3-protobuf protobuf-compiler
+		cryptsetup-bin dmsetup xz-utils zstd python3-grpcio python3-protobuf protobuf-compiler
 
 ## e2e-vm: the node service on real NVMe and virtio-fs functions of QEMU guests (kernel 6.1, and backports where it can be had)
 e2e-vm: deps-vm $(BIN) kill-build

@@ -19,6 +19,7 @@ import faults
 import plugged
 import scenarios_address  # noqa: F401  pylint: disable=unused-import
 import scenarios_domain  # noqa: F401  pylint: disable=unused-import
+import scenarios_encryption  # noqa: F401  pylint: disable=unused-import
 import scenarios_faults  # noqa: F401  pylint: disable=unused-import
 import scenarios_growth  # noqa: F401  pylint: disable=unused-import
 import scenarios_health  # noqa: F401  pylint: disable=unused-import

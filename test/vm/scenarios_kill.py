@@ -18,14 +18,20 @@ def killable(w, **environment):
     w.start_driver(program="env " + " ".join(f"'{k}={v}'" for k, v in environment.items()) + " " + program)
 
 
-def die_at(w, call, point):
+def die_at_call(w, which, call, point):
+    """The driver dies at this point of the volume's call, and another one is started."""
     killable(w, SNAP_CSI_KILL_AT=point)
+    which.k = w.kubelet
     try:
-        getattr(volume(w), call)()
+        getattr(which, call)()
     except Refused:
         pass
     w.check(w.has_died(), f"{call} did not pass {point}")
     w.start_driver()
+
+
+def die_at(w, call, point):
+    die_at_call(w, volume(w), call, point)
 
 
 def trace(w):

@@ -53,9 +53,10 @@ class Kubelet:
 class Volume:
     """One volume as kubelet sees it: paths, capability, contexts."""
 
-    def __init__(self, kubelet, name, publish_context, fs="ext4", mode=1, block=False, flags=(), volume_context=None):
+    def __init__(self, kubelet, name, publish_context, fs="ext4", mode=1, block=False, flags=(), volume_context=None, secrets=None):
         self.k, self.id = kubelet, name
         self.publish_context, self.volume_context = dict(publish_context), dict(volume_context or {})
+        self.secrets = dict(secrets or {})
         self.block, self.fs, self.mode, self.flags = block, fs, mode, list(flags)
         where = "volumeDevices/staging" if block else "csi.snap.nvidia.com"
         self.staging = f"{KUBELET}/plugins/kubernetes.io/csi/{where}/{name}"
@@ -79,7 +80,7 @@ class Volume:
     def stage(self, timeout=120):
         return self.k.node("NodeStageVolume", timeout, volume_id=self.id, staging_target_path=self.staging,
                            publish_context=self.publish_context, volume_context=self.volume_context,
-                           volume_capability=self.capability())
+                           volume_capability=self.capability(), secrets=self.secrets)
 
     def publish(self, pod="pod-1", readonly=False, timeout=120):
         return self.k.node("NodePublishVolume", timeout, volume_id=self.id, staging_target_path=self.staging,
@@ -100,7 +101,7 @@ class Volume:
     def expand(self, pod="pod-1", required=0, timeout=120):
         return self.k.node("NodeExpandVolume", timeout, volume_id=self.id, volume_path=self.target(pod),
                            staging_target_path=self.staging, volume_capability=self.capability(),
-                           capacity_range={"required_bytes": required})
+                           capacity_range={"required_bytes": required}, secrets=self.secrets)
 
     def health(self, timeout=120, **where):
         return self.k.node("NodeGetVolumeHealth", timeout, volume_id=self.id, **where)
