@@ -264,7 +264,8 @@ START_TEST(the_file_has_the_kind_and_an_unknown_kind_is_none)
 		{ ",\"kind\":2", ERR_KIND_HAS_DATA },
 		{ ",\"kind\":0", ERR_KIND_NONE },
 		{ ",\"kind\":-1", ERR_KIND_NONE },
-		{ ",\"kind\":4", ERR_KIND_NONE },
+		{ ",\"kind\":4", ERR_KIND_WRONG_PASSPHRASE },
+		{ ",\"kind\":5", ERR_KIND_NONE },
 		{ ",\"kind\":\"held\"", ERR_KIND_NONE },
 	};
 	struct err err = ERR_INIT;
