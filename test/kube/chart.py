@@ -616,7 +616,7 @@ def key(name):
     return f"csi.snap.nvidia.com/{name}"
 
 
-STAGE_SECRET = {f"csi.storage.k8s.io/node-stage-secret-{part}": "snap-encryption" for part in ("name", "namespace")}
+STAGE_SECRET = {f"csi.storage.k8s.io/node-stage-secret-{part}": "volume-key" for part in ("name", "namespace")}
 ENCRYPTED = {key("encryption"): "luks2"} | STAGE_SECRET
 # StorageClass keys that the driver refuses, and those of vendors that it takes.
 KEYS_REFUSED = (
