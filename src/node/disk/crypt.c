@@ -2,13 +2,14 @@
 /*
  * Runs the command "luks" of this program with the disk as SPAWN_FD and the passphrases on its
  * standard input, and turns its exit status into an error. Keeps nothing: an open mapping is found
- * by its name, which is derived from the volume id.
+ * by its name, which is derived from the volume id. The only static variables count the children.
  */
 #include "node/disk/crypt.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -23,6 +24,7 @@
 #include "common/mem.h"
 #include "common/metric.h"
 #include "common/spawn.h"
+#include "common/wait_queue.h"
 #include "luks/luks.h"
 #include "node/device/mapping.h"
 #include "node/holders/holders.h"
@@ -124,6 +126,36 @@ static size_t write_input(const struct passphrases *keys, char *ret)
 	return keys->current.n + 1 + keys->previous.n;
 }
 
+/*
+ * Concurrent commands of this process. Each needs 77 MB for Argon2id, and after a reboot of the host
+ * kubelet stages all volumes at once.
+ */
+#define RUNS_MAX 4
+static pthread_mutex_t runs_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct wait_queue runs_changed; /* protected by the lock */
+static unsigned runs;                  /* protected by the lock */
+
+static int begin_run(struct deadline d, struct err *err)
+{
+	{
+		WITH_LOCK(&runs_lock);
+		while (runs >= RUNS_MAX && wait_queue_wait(&runs_changed, &runs_lock, d))
+			;
+		if (runs < RUNS_MAX) {
+			runs++;
+			return 0;
+		}
+	}
+	return deadline_check(d, err, "waiting for the containers of other volumes");
+}
+
+static void end_run(void)
+{
+	WITH_LOCK(&runs_lock);
+	runs--;
+	wait_queue_wake(&runs_changed);
+}
+
 /* Returns LUKS_DONE, LUKS_ROTATED, CRYPT_INCOMPLETE with *err set, or -1. */
 static int run_luks(const struct crypt_request *r, struct strs *argv, struct deadline d,
                     struct err *err)
@@ -133,8 +165,12 @@ static int run_luks(const struct crypt_request *r, struct strs *argv, struct dea
 	struct passphrases *buffer AUTO(passphrases_free) = passphrases_new();
 	struct spawn_input input = { buffer, write_input(r->keys, (char *)buffer) };
 	const char *word = argv->v[2];
-	int status = spawn_run_input(argv, r->fd, &input, d, &output, err);
+	int status;
 
+	if (begin_run(d, err))
+		return err_wrap(err, "luks %s of %s", word, r->disk->path);
+	status = spawn_run_input(argv, r->fd, &input, d, &output, err);
+	end_run();
 	if (status < 0)
 		return err_wrap(err, "luks %s of %s", word, r->disk->path);
 	if (status == LUKS_DONE || status == LUKS_ROTATED)

@@ -5,12 +5,16 @@
  */
 #include "test/lib/suite.h"
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/file.h"
 #include "common/mem.h"
 #include "luks/luks.h"
+#include "node/disk/crypt.h"
 #include "node/work/disk_record.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
@@ -150,6 +154,59 @@ START_TEST(the_command_gets_the_volume_as_arguments_and_the_passphrases_as_input
 	input = noted("input");
 	ck_assert_str_eq(input, KEY);
 	ck_assert_str_eq(input + strlen(KEY) + 1, "old");
+	end();
+}
+END_TEST
+
+#define CALLS 7
+
+static void *open_in_thread(void *arg)
+{
+	static const struct volume_params params = { .encryption = ENCRYPTION_LUKS2 };
+	struct device dev = { .size = disk->size };
+	int fd AUTO(fd) = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	const struct crypt_request r = {
+		.node = &w.node,
+		.volume_id = VOLUME_ID,
+		.disk = &dev,
+		.fd = fd,
+		.params = &params,
+		.keys = keys,
+	};
+	struct err err = ERR_INIT;
+
+	(void)arg;
+	IGNORE_RESULT(crypt_resize(&r, soon(), &err));
+	return NULL;
+}
+
+START_TEST(at_most_four_commands_run_at_once)
+{
+	char *runs AUTO(free) = NULL;
+	pthread_t threads[CALLS];
+	bool four = false;
+
+	SKIP_UNLESS_LOOP();
+	begin(LUKS_DONE);
+	/* Each run notes how many there are, and ends when the test lets it. */
+	run_tool("mkdir %s/now && printf '#!/bin/sh\ntouch %s/now/$$\nls %s/now | wc -l >>%s/runs\n"
+	         "while ! test -e %s/go; do sleep 0.02; done\nrm %s/now/$$\n' >%s",
+	         w.nvme.root, w.nvme.root, w.nvme.root, w.nvme.root, w.nvme.root, w.nvme.root,
+	         program);
+	for (size_t i = 0; i < CALLS; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, open_in_thread, NULL), 0);
+	while (!four) {
+		char *text AUTO(free) = noted("runs");
+
+		four = strlen(text) == strlen("1\n2\n3\n4\n");
+		usleep(1000);
+	}
+	run_tool("touch %s/go", w.nvme.root);
+	for (size_t i = 0; i < CALLS; i++)
+		ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+	runs = noted("runs");
+	ck_assert_uint_eq(strlen(runs), 2 * CALLS);
+	ck_assert_msg(!strpbrk(runs, "56789"), "%s", runs);
 	end();
 }
 END_TEST
@@ -303,7 +360,7 @@ END_TEST
 SUITE_TIMEOUT("crypt", 60,
               LOOP(each_result_of_the_command_has_its_code_text_and_kind, ARRAY_LEN(results)),
               the_command_gets_the_volume_as_arguments_and_the_passphrases_as_input,
-              a_blank_disk_is_formatted_under_the_record_of_mkfs,
+              at_most_four_commands_run_at_once, a_blank_disk_is_formatted_under_the_record_of_mkfs,
               an_interrupted_format_is_repeated_only_with_its_record,
               LOOP(a_disk_with_data_is_neither_opened_nor_formatted, 3),
               LOOP(what_must_not_be_formatted_is_said_without_a_run, 5),
