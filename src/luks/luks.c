@@ -16,6 +16,8 @@
 #include <errno.h>
 #include <libcryptsetup.h>
 #include <linux/fs.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -270,7 +272,11 @@ static int luks_open(struct luks *l)
 		return LUKS_NO_KEY;
 	if (rc < 0)
 		return luks_failed("open", rc);
-	return fixed ? LUKS_DONE : remove_previous(l, rc);
+	if (fixed)
+		return LUKS_DONE;
+	rc = remove_previous(l, rc);
+	/* The volume is open, and the next open removes the passphrase. */
+	return rc == LUKS_FAILED ? LUKS_NOT_ROTATED : rc;
 }
 
 /*
@@ -295,13 +301,15 @@ static int luks_resize(struct luks *l)
 
 /* ---- the command line ---- */
 
-static const struct {
+static const struct operation {
 	const char *word;
 	int (*run)(struct luks *l);
+	bool ends_with_driver;
 } operations[] = {
-	{ "format", luks_format },
-	{ "open", luks_open },
-	{ "resize", luks_resize },
+	/* A format is found by the lock of its disk (node/work/orphan_tool.h). */
+	{ "format", luks_format, false },
+	{ "open", luks_open, true },
+	{ "resize", luks_resize, true },
 };
 
 /* Reads up to `max` bytes; returns their number, or -1. */
@@ -363,7 +371,7 @@ static bool luks_option(struct luks *l, const char *word)
 	return true;
 }
 
-static int luks_run(struct luks *l, int (*run)(struct luks *l))
+static int luks_run(struct luks *l, const struct operation *o)
 {
 	int rc;
 
@@ -375,7 +383,9 @@ static int luks_run(struct luks *l, int (*run)(struct luks *l))
 	rc = cs.init(&l->cd, SPAWN_FD_PATH);
 	if (rc < 0)
 		return luks_failed("open the disk", rc);
-	rc = run(l);
+	if (o->ends_with_driver)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	rc = o->run(l);
 	cs.free(l->cd);
 	return rc;
 }
@@ -406,8 +416,7 @@ int luks_main(int argc, char *const argv[])
 	l.keys = passphrases_new();
 	for (size_t i = 0; i < ARRAY_LEN(operations); i++)
 		if (str_eq(argv[1], operations[i].word))
-			rc = read_passphrases(l.keys) ? luks_run(&l, operations[i].run)
-			                              : LUKS_USAGE;
+			rc = read_passphrases(l.keys) ? luks_run(&l, &operations[i]) : LUKS_USAGE;
 	l.keys = passphrases_free(l.keys);
 	return rc;
 }

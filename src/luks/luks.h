@@ -29,6 +29,7 @@ enum luks_status {
 	LUKS_NO_KEY = 7,       /* the header has no passphrase: its format was interrupted */
 	LUKS_NO_DM_CRYPT = 8,  /* the kernel has no dm-crypt */
 	LUKS_NO_LIBRARY = 9,   /* libcryptsetup is not installed; the message has the reason */
+	LUKS_NOT_ROTATED = 10, /* done, but the previous passphrase could not be removed */
 };
 
 /* argv[0] is the word "luks". Returns a luks_status. */

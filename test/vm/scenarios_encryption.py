@@ -82,7 +82,8 @@ def life(w):
     for fs, name, block in (("ext4", "a", False), ("xfs", "big", False), ("btrfs", "big", False), ("", "a", True)):
         ns = w.ns[name]
         disk = device(w, ns)
-        volume = encrypted(w, ns, fs=fs, block=block)
+        # Without a UUID, a publish looks for the disk by its address.
+        volume = encrypted(w, ns, fs=fs, block=block, context={"nv-nvmeUUID": None} if fs == "xfs" else {})
         written_and_kept(w, volume)
         dump = w.vm.sh(f"cryptsetup luksDump {disk}")
         for fact in ("pvc-luks", "csi.snap.nvidia.com", "aes-xts-plain64"):
@@ -320,6 +321,32 @@ def lost(w):
 
 
 @scenario("multipath")
+def shown_elsewhere(w):
+    """a mapping that a pod still shows is not closed: not by a stage after the loss of the staging path, and not below an idle loop device"""
+    ns = w.ns["a"]
+    device(w, ns)
+    volume = encrypted(w, ns, block=True)
+    volume.stage()
+    volume.publish()
+    staged = f"{volume.staging}/{volume.id}"
+    w.vm.sh(f"umount {staged}")
+    fault = w.fault("an encrypted mapping is still in use")
+    fault.ask("NodeStageVolume, the pod shows the mapping", volume.stage, "FAILED_PRECONDITION", "still shown at", volume.target("pod-1"))
+    w.check(len(mappings(w)) == 1, "the mapping was closed below the pod")
+    volume.unpublish()
+    volume.stage()
+    loop = w.vm.sh(f"modprobe loop; /sbin/losetup -f --show {staged}")
+    fault.ask("NodeUnstageVolume, an idle loop device", volume.unstage, "FAILED_PRECONDITION", loop.replace("/dev/", ""), "losetup -d")
+    fault.then("closed once nothing shows it")
+    w.check(len(w.mounts(volume.staging)) == 1, "it was unmounted")
+    w.vm.sh(f"/sbin/losetup -d {loop}")
+    volume.unstage()
+    none_open(w)
+    w.detach(ns, 0)
+    w.blank("a")
+
+
+@scenario("multipath")
 def host_encrypted(w):
     """a host without kubelet: an encrypted volume is mounted and made a disk with a key file, which other users must not be able to read"""
     ns = w.ns["a"]
@@ -329,7 +356,9 @@ def host_encrypted(w):
     options = "--encryption luks2 --key-file /tmp/key"
     status, said = host(w, f"attach -f {path} --mount /srv/data-1 --format blank {options}", check=False)
     w.check(status == 1 and "chmod 600" in said, f"a key that all may read: {status}, {said}")
-    w.vm.sh("chmod 600 /tmp/key")
+    w.vm.sh("chmod 600 /tmp/key; head -c 8 /dev/zero >/tmp/zeros; chmod 600 /tmp/zeros")
+    status, said = host(w, f"attach -f {path} --mount /srv/data-1 --format blank --encryption luks2 --key-file /tmp/zeros", check=False)
+    w.check(status == 1 and "byte of zero" in said, f"a key with zeros: {status}, {said}")
     for _ in range(2):
         host(w, f"attach -f {path} --mount /srv/data-1 --format blank {options}")
     w.vm.sh(f"echo {MARKER} >/srv/data-1/kept; sync /srv/data-1/kept")

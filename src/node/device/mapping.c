@@ -41,25 +41,26 @@ static int open_control(const struct device_world *w, const char *mapping, struc
 }
 
 /*
- * Returns true if the mapping's disk was removed. sysfs keeps only the name of the disk below a
- * mapping, and the kernel may have given that name to a new disk. It does not give its number to
- * another disk while the mapping has it open.
+ * Returns 1 if the mapping's disk was removed, 0 if it exists, or -1. sysfs keeps only the name of
+ * the disk below a mapping, and the kernel may have given that name to a new disk. It does not give
+ * its number to another disk while the mapping has it open.
  */
-static bool disk_was_removed(const struct device_world *w, const char *mapping, const char *disk)
+static int disk_was_removed(const struct device_world *w, const char *mapping, const char *disk,
+                            struct err *err)
 {
 	struct {
 		struct dm_ioctl dm;
 		uint32_t count, padding; /* struct dm_target_deps, of one device */
 		uint64_t dev;
 	} q = { .count = 0 };
-	struct err ignored = ERR_INIT;
 	int fd AUTO(fd) = open_control(w, mapping, &q.dm, sizeof(q));
 	struct device now;
+	int rc = block_read(w, disk, &now, err);
 
-	if (block_read(w, disk, &now, &ignored))
-		return true;
+	if (rc)
+		return rc < 0 ? -1 : 1;
 	if (fd < 0 || ioctl(fd, DM_TABLE_DEPS, &q) < 0)
-		return false;
+		return 0;
 	return q.count == 1 && (dev_t)q.dev != now.devno;
 }
 
@@ -70,6 +71,7 @@ int mapping_disk(const struct device_world *w, const char *block, char name[LUKS
 	char *slaves_dir AUTO(free) = xasprintf("%s/slaves", dir);
 	char *mapping AUTO(free) = NULL, *uuid AUTO(free) = NULL;
 	struct strs slaves AUTO(strs_clear) = STRS_INIT;
+	int rc;
 
 	if (!str_has_prefix(block, "dm-"))
 		return DEVICE_ABSENT;
@@ -80,7 +82,10 @@ int mapping_disk(const struct device_world *w, const char *block, char name[LUKS
 	    !str_has_prefix(uuid, DM_UUID_PREFIX) || slaves.n > 1)
 		return DEVICE_ABSENT;
 	snprintf(name, LUKS_MAPPING_SIZE, "%s", mapping);
-	*ret = !slaves.n || disk_was_removed(w, name, slaves.v[0]) ? NULL : xstrdup(slaves.v[0]);
+	rc = slaves.n ? disk_was_removed(w, name, slaves.v[0], err) : 1;
+	if (rc < 0)
+		return -1;
+	*ret = rc ? NULL : xstrdup(slaves.v[0]);
 	return 0;
 }
 

@@ -33,6 +33,7 @@
 #include "volume/context_keys.h"
 #include "volume/luks_name.h"
 
+#define UNDO_MS 1000          /* time limit for closing a mapping after a failed open */
 #define SELF "/proc/self/exe" /* the same program, even if its file was replaced */
 /* Larger blocks cannot be smaller than the sectors of the mapping. */
 #define LARGE_SECTOR 4096
@@ -111,6 +112,7 @@ static int crypt_failed(const struct crypt_request *r, const char *word, int sta
 	case LUKS_FAILED:
 	case LUKS_USAGE:
 	case LUKS_ROTATED:
+	case LUKS_NOT_ROTATED:
 		break;
 	}
 	return err_set(err, ERR_INTERNAL, "luks %s of %s failed (exit status %d): %s", word, path,
@@ -127,8 +129,9 @@ static size_t write_input(const struct passphrases *keys, char *ret)
 }
 
 /*
- * Concurrent commands of this process. Each needs 77 MB for Argon2id, and after a reboot of the host
- * kubelet stages all volumes at once.
+ * Concurrent commands of calls. Each needs 77 MB for Argon2id, and after a reboot of the host kubelet
+ * stages all volumes at once. The deadline of a call ends its command, so a device that hangs does
+ * not keep a place. Formats have turns of their own (job.h).
  */
 #define RUNS_MAX 4
 static pthread_mutex_t runs_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -156,7 +159,7 @@ static void end_run(void)
 	wait_queue_wake(&runs_changed);
 }
 
-/* Returns LUKS_DONE, LUKS_ROTATED, CRYPT_INCOMPLETE with *err set, or -1. */
+/* Returns LUKS_DONE, LUKS_ROTATED, LUKS_NOT_ROTATED, CRYPT_INCOMPLETE with *err set, or -1. */
 static int run_luks(const struct crypt_request *r, struct strs *argv, struct deadline d,
                     struct err *err)
 {
@@ -167,13 +170,14 @@ static int run_luks(const struct crypt_request *r, struct strs *argv, struct dea
 	const char *word = argv->v[2];
 	int status;
 
-	if (begin_run(d, err))
+	if (!r->in_job && begin_run(d, err))
 		return err_wrap(err, "luks %s of %s", word, r->disk->path);
 	status = spawn_run_input(argv, r->fd, &input, d, &output, err);
-	end_run();
+	if (!r->in_job)
+		end_run();
 	if (status < 0)
 		return err_wrap(err, "luks %s of %s", word, r->disk->path);
-	if (status == LUKS_DONE || status == LUKS_ROTATED)
+	if (status == LUKS_DONE || status == LUKS_ROTATED || status == LUKS_NOT_ROTATED)
 		return status;
 	return crypt_failed(r, word, status, spawn_last_line(&output), err);
 }
@@ -199,7 +203,7 @@ int crypt_format(const struct crypt_request *r, struct err *err)
 	return run_luks(r, &argv, deadline_never(), err) ? -1 : 0;
 }
 
-/* ---- open mappings ---- */
+/* ---- close ---- */
 
 int crypt_find(const struct node *n, const char *volume_id, struct device *ret, struct err *err)
 {
@@ -210,6 +214,112 @@ int crypt_find(const struct node *n, const char *volume_id, struct device *ret, 
 	rc = device_by_mapping(&n->o.world, name.mapping, ret, err);
 	return rc < 0 ? err_recode(err, ERR_UNAVAILABLE) : rc;
 }
+
+static int refuse_open_mapping(const struct node *n, const struct device *mapping,
+                               struct deadline d, struct err *err)
+{
+	struct str text AUTO(str_clear) = STR_INIT(600);
+	struct holders h AUTO(holders_clear) = { 0 };
+	const struct holders_query q = {
+		.proc_root = n->o.proc_root,
+		.disk = mapping->devno,
+		.ms = n->o.tuning.holders_ms,
+		.files = n->o.tuning.holders_files,
+		.mounts = true,
+	};
+
+	holders_find(&q, d, &h);
+	holders_describe(&h, &q, mapping->path, &text);
+	err_clear(err);
+	err_set(err, ERR_UNAVAILABLE,
+	        "its encrypted mapping %s is still open, so the key stays in the kernel; %s",
+	        mapping->path, text.ptr);
+	return err_set_kind(err, ERR_KIND_HELD);
+}
+
+/*
+ * Returns true if the mount shows the mapping: as a filesystem, or its node, bound for raw block. A
+ * bound node that no process has open does not keep the kernel from closing the mapping, whose
+ * number another volume may then get. The number of a btrfs is anonymous, so its source is compared.
+ */
+static bool mount_shows(const struct mount *m, const struct device *mapping)
+{
+	const char *name = strrchr(m->root, '/'), *node = NULL;
+	struct stat st;
+
+	if (m->devno == mapping->devno)
+		return true;
+	if (str_eq(m->fs_type, "btrfs"))
+		node = m->source;
+	else if (name && str_eq(name + 1, mapping->name))
+		node = m->target;
+	return node && stat(node, &st) == 0 && S_ISBLK(st.st_mode) && st.st_rdev == mapping->devno;
+}
+
+/* FAILED_PRECONDITION: a mount that this process sees shows the mapping. */
+static int refuse_shown(const struct node *n, const struct device *mapping, struct err *err)
+{
+	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+
+	if (mount_table_read(n->o.proc_root, &t, err))
+		return -1;
+	for (size_t i = 0; i < t.n; i++) {
+		if (!mount_shows(&t.v[i], mapping))
+			continue;
+		err_set(err, ERR_PRECONDITION,
+		        "its encrypted mapping %s is still shown at %s: unmount it there",
+		        mapping->path, t.v[i].target);
+		return err_set_kind(err, ERR_KIND_HELD);
+	}
+	return 0;
+}
+
+int crypt_close(const struct node *n, const struct device *mapping, struct deadline d,
+                struct err *err)
+{
+	struct deadline end = deadline_clamp(d, n->o.tuning.unstaging_ms);
+
+	if (refuse_shown(n, mapping, err))
+		return -1;
+	for (;;) {
+		struct err ignored = ERR_INIT;
+
+		if (mapping_remove(&n->o.world, mapping, err) == 0)
+			return 0;
+		if (err->sys != EBUSY)
+			return err_recode(err, ERR_UNAVAILABLE);
+		if (deadline_sleep(end, UNSTAGING_STEP_MS, &ignored, ""))
+			return refuse_open_mapping(n, mapping, d, err);
+		err_clear(err);
+	}
+}
+
+int crypt_close_volume(const struct node *n, const char *volume_id, struct deadline d,
+                       struct err *err)
+{
+	struct device mapping;
+	int rc = crypt_find(n, volume_id, &mapping, err);
+
+	if (rc)
+		return rc == DEVICE_ABSENT ? 0 : -1;
+	if (crypt_close(n, &mapping, d, err))
+		return -1;
+	kill_point("unstage: container closed");
+	return 0;
+}
+
+void crypt_clear(const struct node *n, const char *volume_id)
+{
+	struct luks_name name = { .uuid = "" };
+	struct device mapping = { .name = "" };
+	struct err ignored = ERR_INIT;
+
+	luks_name(volume_id, &name);
+	snprintf(mapping.mapping, sizeof(mapping.mapping), "%s", name.mapping);
+	IGNORE_RESULT(mapping_remove(&n->o.world, &mapping, &ignored));
+}
+
+/* ---- open ---- */
 
 /* Only a mapping's own read-ahead matters for what is mounted on it. */
 static void set_read_ahead(const struct crypt_request *r, const struct device *mapping)
@@ -237,6 +347,33 @@ static int opened_mapping(const struct crypt_request *r, struct device *ret, str
 	return 0;
 }
 
+/* Closes the mapping that a failed or killed command may have opened. */
+static void close_after_failure(const struct crypt_request *r)
+{
+	struct err ignored = ERR_INIT;
+	struct device mapping;
+
+	if (crypt_find(r->node, r->volume_id, &mapping, &ignored) == 0 &&
+	    mapping.lower == r->disk->devno)
+		IGNORE_RESULT(crypt_close(r->node, &mapping, deadline_in_ms(UNDO_MS), &ignored));
+	else
+		crypt_clear(r->node, r->volume_id);
+}
+
+static void note_rotation(const struct crypt_request *r, int status)
+{
+	if (status == LUKS_ROTATED) {
+		metric_add(METRIC_KEY_ROTATIONS, 1, NULL);
+		log_event(LOG_INFO, "the previous passphrase of a volume was removed", "volume",
+		          r->volume_id, "device", r->disk->path, NULL);
+	} else if (status == LUKS_NOT_ROTATED) {
+		log_event(LOG_WARNING,
+		          "the previous passphrase of a volume was not removed; its next stage "
+		          "tries again",
+		          "volume", r->volume_id, "device", r->disk->path, NULL);
+	}
+}
+
 int crypt_open(const struct crypt_request *r, struct deadline d, struct device *ret,
                struct err *err)
 {
@@ -251,14 +388,13 @@ int crypt_open(const struct crypt_request *r, struct deadline d, struct device *
 	if (r->shared)
 		strs_add(&argv, "--shared");
 	rc = run_luks(r, &argv, d, err);
-	if (rc < 0 || err->code)
-		return rc < 0 ? -1 : CRYPT_INCOMPLETE;
-	if (rc == LUKS_ROTATED) {
-		metric_add(METRIC_KEY_ROTATIONS, 1, NULL);
-		log_event(LOG_INFO, "the previous passphrase of a volume was removed", "volume",
-		          r->volume_id, "device", r->disk->path, NULL);
+	if (rc >= 0 && !err->code) {
+		note_rotation(r, rc);
+		rc = opened_mapping(r, ret, err);
 	}
-	return opened_mapping(r, ret, err);
+	if (rc < 0)
+		close_after_failure(r);
+	return rc < 0 ? -1 : err->code ? CRYPT_INCOMPLETE : 0;
 }
 
 int crypt_resize(const struct crypt_request *r, struct deadline d, struct err *err)
@@ -269,127 +405,40 @@ int crypt_resize(const struct crypt_request *r, struct deadline d, struct err *e
 	return run_luks(r, &argv, d, err) ? -1 : 0;
 }
 
-/* ---- close ---- */
-
-static int refuse_open_mapping(const struct node *n, const struct device *mapping,
-                               struct deadline d, struct err *err)
-{
-	struct str text AUTO(str_clear) = STR_INIT(600);
-	struct holders h AUTO(holders_clear) = { 0 };
-	const struct holders_query q = {
-		.proc_root = n->o.proc_root,
-		.disk = mapping->devno,
-		.ms = n->o.tuning.holders_ms,
-		.files = n->o.tuning.holders_files,
-		.mounts = true,
-	};
-
-	holders_find(&q, d, &h);
-	holders_describe(&h, &q, mapping->path, &text);
-	err_clear(err);
-	err_set(err, ERR_UNAVAILABLE,
-	        "its encrypted mapping %s is still open, so the key stays in the kernel; %s",
-	        mapping->path, text.ptr);
-	return err_set_kind(err, ERR_KIND_HELD);
-}
-
-int crypt_close(const struct node *n, const struct device *mapping, struct deadline d,
-                struct err *err)
-{
-	struct deadline end = deadline_clamp(d, n->o.tuning.unstaging_ms);
-
-	for (;;) {
-		struct err ignored = ERR_INIT;
-
-		if (mapping_remove(&n->o.world, mapping, err) == 0)
-			return 0;
-		if (err->sys != EBUSY)
-			return err_recode(err, ERR_UNAVAILABLE);
-		if (deadline_sleep(end, UNSTAGING_STEP_MS, &ignored, ""))
-			return refuse_open_mapping(n, mapping, d, err);
-		err_clear(err);
-	}
-}
-
-/*
- * Returns true if the mount shows the mapping: as a filesystem, or its node, bound for raw block. A
- * bound node that no process has open does not keep the kernel from closing the mapping.
- */
-static bool mount_shows(const struct mount *m, const struct device *mapping)
-{
-	const char *name = strrchr(m->root, '/');
-	struct stat st;
-
-	if (m->devno == mapping->devno)
-		return true;
-	return name && str_eq(name + 1, mapping->name) && stat(m->target, &st) == 0 &&
-	       S_ISBLK(st.st_mode) && st.st_rdev == mapping->devno;
-}
-
-static const struct mount *mount_that_shows(const struct mount_table *t,
-                                            const struct device *mapping)
-{
-	for (size_t i = 0; i < t->n; i++)
-		if (mount_shows(&t->v[i], mapping))
-			return &t->v[i];
-	return NULL;
-}
-
-int crypt_close_volume(const struct node *n, const char *volume_id, struct deadline d,
-                       struct err *err)
-{
-	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
-	const struct mount *m;
-	struct device mapping;
-	int rc = crypt_find(n, volume_id, &mapping, err);
-
-	if (rc || mount_table_read(n->o.proc_root, &t, err))
-		return rc == DEVICE_ABSENT ? 0 : -1;
-	m = mount_that_shows(&t, &mapping);
-	if (m) {
-		err_set(err, ERR_PRECONDITION,
-		        "its encrypted mapping %s is still shown at %s: unmount it there",
-		        mapping.path, m->target);
-		return err_set_kind(err, ERR_KIND_HELD);
-	}
-	if (crypt_close(n, &mapping, d, err))
-		return -1;
-	kill_point("unstage: container closed");
-	return 0;
-}
-
 /* ---- after a restart ---- */
 
-/* Closes the mapping unless a call has locked its disk. Returns true if it was closed. */
+/*
+ * Closes the mapping unless a call has locked its disk, or a mount shows it. The mounts are read
+ * under the lock, because a call may have staged the mapping before that. Returns true if the
+ * mapping was closed.
+ */
 static bool close_orphan(const struct node *n, const struct device *mapping)
 {
 	struct err ignored = ERR_INIT;
 	struct device disk;
 	int fd AUTO(fd) = -1;
+	int rc = mapping->lower ? device_by_number(&n->o.world, mapping->lower, &disk, &ignored)
+	                        : DEVICE_ABSENT;
 
-	if (device_by_number(&n->o.world, mapping->lower, &disk, &ignored) == 0 &&
-	    device_open(&disk, O_RDONLY, &fd, NULL, &ignored) == 0 && flock(fd, LOCK_EX | LOCK_NB))
+	if (rc < 0 || (rc == 0 && (device_open(&disk, O_RDONLY, &fd, NULL, &ignored) ||
+	                           flock(fd, LOCK_EX | LOCK_NB))))
 		return false;
-	return mapping_remove(&n->o.world, mapping, &ignored) == 0;
+	return !refuse_shown(n, mapping, &ignored) &&
+	       mapping_remove(&n->o.world, mapping, &ignored) == 0;
 }
 
 int crypt_recover(const struct node *n, struct str *did, struct err *err)
 {
-	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	struct strs mappings AUTO(strs_clear) = STRS_INIT;
 
 	if (mapping_list(&n->o.world, &mappings, err))
-		return -1;
-	if (!mappings.n)
-		return 0;
-	if (mount_table_read(n->o.proc_root, &t, err))
 		return -1;
 	for (size_t i = 0; i < mappings.n; i++) {
 		struct err ignored = ERR_INIT;
 		struct device mapping;
 
 		if (device_by_mapping(&n->o.world, mappings.v[i], &mapping, &ignored) == 0 &&
-		    !mount_that_shows(&t, &mapping) && close_orphan(n, &mapping))
+		    close_orphan(n, &mapping))
 			str_addf(did, "%sencrypted mapping %s", did->len ? ", " : "",
 			         mapping.mapping);
 	}

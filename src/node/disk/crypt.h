@@ -22,6 +22,7 @@ struct crypt_request {
 	const struct volume_params *params;
 	const struct passphrases *keys;
 	bool read_only;
+	bool in_job; /* the caller has a turn of job.h, so the command needs no place of its own */
 	bool shared; /* several nodes may have the disk: the header is not changed */
 };
 
@@ -48,17 +49,20 @@ int crypt_resize(const struct crypt_request *r, struct deadline d, struct err *e
 int crypt_find(const struct node *n, const char *volume_id, struct device *ret, struct err *err)
 	MUST_CHECK;
 /*
- * Closes a mapping that must have no mount; waits a moment for short-lived holders, such as udev's
- * probe. UNAVAILABLE: a process or a device still has it open; the message names it.
+ * Closes a mapping; waits a moment for short-lived holders, such as udev's probe.
+ * FAILED_PRECONDITION: a mount still shows it. UNAVAILABLE: a process or a device still has it open.
+ * The message names the holder.
  */
 int crypt_close(const struct node *n, const struct device *mapping, struct deadline d,
                 struct err *err) MUST_CHECK;
-/*
- * Closes the volume's mapping, if it has one, after an unstage. -1 FAILED_PRECONDITION: a mount still
- * shows it.
- */
+/* Closes the volume's mapping, if it has one. Errors are those of crypt_close(). */
 int crypt_close_volume(const struct node *n, const char *volume_id, struct deadline d,
                        struct err *err) MUST_CHECK;
+/*
+ * Removes a mapping without a table, which sysfs does not show. A command that is killed in the middle
+ * of an open leaves it, and it blocks the name of the mapping.
+ */
+void crypt_clear(const struct node *n, const char *volume_id);
 /*
  * Closes mappings that an earlier driver process has left: those that no mount shows, no process has
  * open, and no call works on. Appends their names to `did`.

@@ -78,7 +78,7 @@ static struct crypt_request container_of_request(const struct node *n,
 		.fd = r->fd,
 		.params = r->params,
 		.keys = r->keys,
-		.read_only = r->read_only || r->dev->read_only,
+		.read_only = r->reader || r->dev->read_only,
 		.shared = r->many_nodes,
 	};
 }
@@ -218,6 +218,7 @@ struct formatting {
 	struct passphrases *keys; /* NULL: not encrypted */
 	bool raw;                 /* encrypted: create no filesystem */
 	bool container;           /* replace the container of an interrupted format */
+	bool container_made;      /* the disk has a container, which only the record explains */
 	char *record_path, *record;
 	/* results for the call, valid once the job has succeeded */
 	struct fsprobe made;
@@ -331,12 +332,16 @@ static int make_container(struct formatting *f, struct err *err)
 		.params = &f->params,
 		.keys = f->keys,
 	};
-	const struct crypt_request c = container_of_request(f->n, &r);
+	struct crypt_request c = container_of_request(f->n, &r);
 	struct err ignored = ERR_INIT;
-	int rc = crypt_format(&c, err);
+	int rc;
+
+	c.in_job = true;
+	rc = crypt_format(&c, err);
 
 	if (rc)
 		return -1;
+	f->container_made = true;
 	kill_point("format: container created");
 	if (crypt_open(&c, deadline_never(), &f->mapping, err))
 		return -1;
@@ -355,7 +360,7 @@ static int run_mkfs(struct formatting *f, struct err *err)
 
 	metric_observe(METRIC_FORMATS, monotonic_ns() - since,
 	               LABELS(f->fs_type, rc ? "failed" : "ok"));
-	if (rc && ((missing && !f->again) || !may_be_half_made(f)))
+	if (rc && !f->container_made && ((missing && !f->again) || !may_be_half_made(f)))
 		forget(f->record_path, f->dev.path);
 	return missing ? err_recode(err, ERR_INTERNAL) : rc;
 }
@@ -642,8 +647,8 @@ static int open_container(struct format_plan *p, struct deadline d, struct fspro
 
 	if (!rc) {
 		rc = check_container(p, mapping, ret, err);
-		if (rc)
-			IGNORE_RESULT(crypt_close(p->n, mapping, d, &ignored));
+		if (rc && crypt_close(p->n, mapping, d, rc < 0 ? &ignored : err))
+			return -1;
 		if (rc == CONTAINER_EMPTY)
 			IGNORE_RESULT(refuse_empty_container(p, ret, err));
 	}

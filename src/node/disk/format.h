@@ -27,6 +27,7 @@ struct format_request {
 	 */
 	const struct passphrases *keys;
 	bool raw;
+	bool reader;     /* the access mode only reads, so the container is opened read-only */
 	bool many_nodes; /* nodes may format at the same time, so this call must not */
 };
 

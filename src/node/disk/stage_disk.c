@@ -407,6 +407,7 @@ static struct format_request stage_disk_format(const struct staging *s)
 		.format_option = s->r->format_option,
 		.keys = s->r->keys,
 		.raw = s->r->cap.type == ACCESS_BLOCK,
+		.reader = access_mode_is_reader_only(s->r->cap.mode),
 		.many_nodes = access_mode_is_multi_node(s->r->cap.mode),
 	};
 }
@@ -419,8 +420,10 @@ static int stage_disk_open_container(struct staging *s, const struct format_requ
 	struct device mapping;
 	int rc = crypt_find(s->node, s->r->volume_id, &mapping, err);
 
-	if (rc < 0 || (!rc && crypt_close(s->node, &mapping, d, err)) ||
-	    format_ensure_encrypted(s->node, fr, d, fs, &mapping, err))
+	if (rc < 0 || (!rc && crypt_close(s->node, &mapping, d, err)))
+		return -1;
+	crypt_clear(s->node, s->r->volume_id);
+	if (format_ensure_encrypted(s->node, fr, d, fs, &mapping, err))
 		return -1;
 	kill_point("stage: container opened");
 	if (stage_disk_use_mapping(s, &mapping, err)) {
@@ -439,7 +442,8 @@ static int stage_disk_check_content(const struct staging *s, const struct fsprob
 		.fd = s->fd,
 		.fs = fs,
 		.read_only = s->read_only,
-		.diskseq = s->diskseq,
+		/* that of a mapping is new at each open */
+		.diskseq = s->disk_fd >= 0 ? s->disk_diskseq : s->diskseq,
 		.attachment = s->r->attachment,
 	};
 
@@ -578,6 +582,18 @@ static int stage_disk_check(const struct staging *s, struct deadline d, struct e
 	return rc < 0 || claim_check(&claim, &t, err) ? -1 : rc;
 }
 
+/* The volume was staged with a PersistentVolume that had no encryption. */
+static int refuse_staged_plain(const struct staging *s, struct err *err)
+{
+	if (!s->r->params.encryption || s->disk_fd >= 0)
+		return 0;
+	return err_set(
+		err, ERR_EXISTS,
+		"the volume is already staged at %s without encryption (expected " PARAM_ENCRYPTION
+		": luks2)",
+		s->path);
+}
+
 static int stage_opened(struct staging *s, struct deadline d, struct err *err)
 {
 	struct err locked = ERR_INIT;
@@ -594,7 +610,7 @@ static int stage_opened(struct staging *s, struct deadline d, struct err *err)
 		IGNORE_RESULT(orphan_tool_lock(s->node, &s->dev, s->fd, d, &locked));
 	rc = stage_disk_find_mapping(s, err) ? -1 : stage_disk_check(s, d, err);
 	if (rc == 0)
-		return stage_disk_hand_out(s, err);
+		return refuse_staged_plain(s, err) || stage_disk_hand_out(s, err) ? -1 : 0;
 	if (rc < 0 || staging_check_gate(s, err))
 		return -1;
 	if (locked.code) {

@@ -81,6 +81,14 @@ static int refuse_while_written(const struct unstaging *u, const struct partitio
 			metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS(w.kind));
 		return -1;
 	}
+	if (*w.idle && u->dev.lower) {
+		metric_add(METRIC_UNSTAGE_BLOCKED, 1, LABELS("loop device"));
+		err_set(err, ERR_PRECONDITION,
+		        "an idle loop device keeps its encrypted mapping open (%s); next: detach it "
+		        "with losetup -d",
+		        w.idle);
+		return err_set_kind(err, ERR_KIND_HELD);
+	}
 	if (*w.idle)
 		log_msg(LOG_WARNING,
 		        "volume %s is unstaged, but a loop device still uses its disk: %s; "

@@ -34,11 +34,14 @@
 
 /* Compares the staged disk with that of the publish context. */
 static int publish_disk_check_wanted(const struct node *n, const struct publish_request *r,
-                                     const struct mountpoint *p, struct device *dev,
+                                     const struct mountpoint *p, const struct device *staged,
                                      struct err *err)
 {
+	/* The mapping of an encrypted volume is on the disk. */
+	const dev_t disk = staged->lower ? staged->lower : p->disk;
 	struct str why AUTO(str_clear) = STR_INIT(400);
-	int rc = device_find(&n->o.world, r->want, dev, &why, err);
+	struct device dev;
+	int rc = device_find(&n->o.world, r->want, &dev, &why, err);
 
 	if (rc < 0)
 		return -1;
@@ -47,13 +50,13 @@ static int publish_disk_check_wanted(const struct node *n, const struct publish_
 		               "it is staged, but its device no longer "
 		               "exists: %s",
 		               why.ptr);
-	if (dev->devno == p->disk)
+	if (dev.devno == disk)
 		return 0;
 	err_set(err, ERR_PRECONDITION,
 	        "device %u:%u is staged at %s, but the volume is on %s (%u:%u, function %s, "
 	        "namespace %u)",
-	        major(p->disk), minor(p->disk), p->path, dev->path, major(dev->devno),
-	        minor(dev->devno), dev->pci, dev->nsid);
+	        major(disk), minor(disk), p->path, dev.path, major(dev.devno), minor(dev.devno),
+	        dev.pci, dev.nsid);
 	return err_set_kind(err, ERR_KIND_WRONG_DEVICE);
 }
 

@@ -114,6 +114,8 @@ static const struct {
 	  ERR_KIND_NONE },
 	{ LUKS_DONE, ERR_UNAVAILABLE, "its encrypted mapping was opened, but sysfs shows none",
 	  ERR_KIND_NONE },
+	{ LUKS_NOT_ROTATED, ERR_UNAVAILABLE,
+	  "its encrypted mapping was opened, but sysfs shows none", ERR_KIND_NONE },
 	{ LUKS_ROTATED, ERR_UNAVAILABLE, "its encrypted mapping was opened, but sysfs shows none",
 	  ERR_KIND_NONE },
 	{ 77, ERR_INTERNAL, "failed (exit status 77)", ERR_KIND_NONE },
@@ -260,6 +262,47 @@ START_TEST(an_interrupted_format_is_repeated_only_with_its_record)
 }
 END_TEST
 
+START_TEST(a_created_container_keeps_its_record_until_it_is_complete)
+{
+	char *record AUTO(free) = NULL;
+	struct stage_request r;
+
+	SKIP_UNLESS_LOOP();
+	begin(LUKS_DONE);
+	record = disk_record_path(&w.node, VOLUME_ID, DISK_RECORD_MKFS);
+	r = request();
+	/* The container is created and opened, but has no mapping in sysfs, and then no tool is found. */
+	run_tool(
+		"printf '#!/bin/sh\\necho \"$2\" >>%s/runs\\n"
+		"test $2 = open || printf \"LUKS\\\\272\\\\276\\\\0\\\\1\" | dd of=%s conv=notrunc,fsync 2>/dev/null\\n"
+		"exit 0\\n' >%s",
+		w.nvme.root, disk->loop, program);
+	refused(&r, "no mapping", ERR_UNAVAILABLE, "sysfs shows none");
+	ck_assert(path_exists(record));
+	free(program);
+	put_program(LUKS_NO_LIBRARY);
+	refused(&r, "no library", ERR_PRECONDITION, "libcryptsetup is needed");
+	ck_assert(path_exists(record));
+	end();
+}
+END_TEST
+
+START_TEST(a_volume_that_is_staged_without_encryption_is_not_taken_for_an_encrypted_one)
+{
+	struct stage_request r;
+
+	SKIP_UNLESS_LOOP();
+	begin(LUKS_DONE);
+	r = request();
+	r.params.encryption = ENCRYPTION_NONE;
+	r.keys = NULL;
+	node_world_stage(&w, &r);
+	r = request();
+	refused(&r, "staged as plain", ERR_EXISTS, "already staged at ");
+	end();
+}
+END_TEST
+
 static void with_ext4(void)
 {
 	run_tool("mkfs.ext4 -q %s", disk->loop);
@@ -362,6 +405,8 @@ SUITE_TIMEOUT("crypt", 60,
               the_command_gets_the_volume_as_arguments_and_the_passphrases_as_input,
               at_most_four_commands_run_at_once, a_blank_disk_is_formatted_under_the_record_of_mkfs,
               an_interrupted_format_is_repeated_only_with_its_record,
+              a_created_container_keeps_its_record_until_it_is_complete,
+              a_volume_that_is_staged_without_encryption_is_not_taken_for_an_encrypted_one,
               LOOP(a_disk_with_data_is_neither_opened_nor_formatted, 3),
               LOOP(what_must_not_be_formatted_is_said_without_a_run, 5),
               an_encrypted_disk_under_a_plain_class_names_the_key);
