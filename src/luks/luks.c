@@ -33,6 +33,8 @@
 #include "volume/luks_name.h"
 
 #define LIBRARY "libcryptsetup.so.12"
+#define CIPHER "aes"
+#define CIPHER_MODE "xts-plain64"
 #define KEY_BYTES 64 /* of aes-xts: twice 256 bits */
 #define SECTOR 4096
 
@@ -42,15 +44,22 @@
 	X(activate_by_passphrase)    \
 	X(format)                    \
 	X(free)                      \
+	X(get_cipher)                \
+	X(get_cipher_mode)           \
 	X(get_label)                 \
 	X(get_subsystem)             \
 	X(get_uuid)                  \
+	X(get_volume_key_size)       \
 	X(init)                      \
 	X(keyslot_add_by_passphrase) \
 	X(keyslot_add_by_volume_key) \
 	X(keyslot_destroy)           \
+	X(keyslot_get_encryption)    \
+	X(keyslot_max)               \
+	X(keyslot_status)            \
 	X(load)                      \
 	X(metadata_locking)          \
+	X(persistent_flags_get)      \
 	X(resize)                    \
 	X(set_log_callback)          \
 	X(set_pbkdf_type)            \
@@ -162,7 +171,7 @@ static int luks_format(struct luks *l)
 	if (rc < 0)
 		return luks_failed("key derivation", rc);
 	cs.set_rng_type(l->cd, CRYPT_RNG_URANDOM);
-	rc = cs.format(l->cd, CRYPT_LUKS2, "aes", "xts-plain64", l->name.uuid, NULL, KEY_BYTES,
+	rc = cs.format(l->cd, CRYPT_LUKS2, CIPHER, CIPHER_MODE, l->name.uuid, NULL, KEY_BYTES,
 	               &params);
 	if (rc < 0)
 		return luks_failed("write the header", rc);
@@ -173,7 +182,50 @@ static int luks_format(struct luks *l)
 	return fsync(SPAWN_FD) < 0 ? luks_failed("write back", -errno) : LUKS_DONE;
 }
 
-/* Reads the header, and checks that it is the volume's. */
+static int refuse_cipher(const char *what, const char *found)
+{
+	fprintf(stderr, "%s %.60s, expected " CIPHER "-" CIPHER_MODE "\n", what, found);
+	return LUKS_OTHER_CIPHER;
+}
+
+/* Checks the encryption of the keys. */
+static int check_slots(const struct luks *l)
+{
+	for (int slot = 0; slot < cs.keyslot_max(CRYPT_LUKS2); slot++) {
+		const crypt_keyslot_info status = cs.keyslot_status(l->cd, slot);
+		const char *cipher;
+		size_t n = 0;
+
+		if (status == CRYPT_SLOT_INVALID || status == CRYPT_SLOT_INACTIVE)
+			continue;
+		cipher = cs.keyslot_get_encryption(l->cd, slot, &n);
+		if (!str_eq(cipher, CIPHER "-" CIPHER_MODE) || n != KEY_BYTES)
+			return refuse_cipher("a key slot with", cipher ? cipher : "none");
+	}
+	return LUKS_DONE;
+}
+
+/*
+ * A header is not authenticated. Its ciphers can be replaced on the backend without the passphrase,
+ * and with cipher_null the kernel would write plain data to the disk.
+ */
+static int check_cipher(const struct luks *l)
+{
+	const char *cipher = cs.get_cipher(l->cd), *mode = cs.get_cipher_mode(l->cd);
+	char found[64];
+	uint32_t requirements = 0;
+
+	snprintf(found, sizeof(found), "%s-%s", cipher ? cipher : "", mode ? mode : "");
+	if (!str_eq(cipher, CIPHER) || !str_eq(mode, CIPHER_MODE) ||
+	    cs.get_volume_key_size(l->cd) != KEY_BYTES)
+		return refuse_cipher("the cipher", found);
+	if (cs.persistent_flags_get(l->cd, CRYPT_FLAGS_REQUIREMENTS, &requirements) < 0 ||
+	    requirements)
+		return refuse_cipher("an unfinished reencryption of", found);
+	return check_slots(l);
+}
+
+/* Reads the header, and checks that it is the volume's, and as this driver writes it. */
 static int load_header(struct luks *l)
 {
 	const char *uuid, *label, *subsystem;
@@ -185,7 +237,7 @@ static int load_header(struct luks *l)
 	subsystem = cs.get_subsystem(l->cd);
 	if (str_eq(uuid, l->name.uuid) && str_eq(label, l->name.label) &&
 	    str_eq(subsystem, LUKS_SUBSYSTEM))
-		return LUKS_DONE;
+		return check_cipher(l);
 	fprintf(stderr,
 	        "label \"%.47s\", subsystem \"%.47s\", UUID %.36s; expected \"%s\", \"%s\", %s\n",
 	        label ? label : "", subsystem ? subsystem : "", uuid ? uuid : "none", l->name.label,

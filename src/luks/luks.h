@@ -30,6 +30,7 @@ enum luks_status {
 	LUKS_NO_DM_CRYPT = 8,  /* the kernel has no dm-crypt */
 	LUKS_NO_LIBRARY = 9,   /* libcryptsetup is not installed; the message has the reason */
 	LUKS_NOT_ROTATED = 10, /* done, but the previous passphrase could not be removed */
+	LUKS_OTHER_CIPHER = 11, /* the header names an encryption that this driver does not write */
 };
 
 /* argv[0] is the word "luks". Returns a luks_status. */

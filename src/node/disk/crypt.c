@@ -76,6 +76,17 @@ static int refuse_other_volume(const struct crypt_request *r, const char *text, 
 	return err_set_kind(err, ERR_KIND_HAS_DATA);
 }
 
+static int refuse_other_cipher(const struct crypt_request *r, const char *text, struct err *err)
+{
+	metric_add(METRIC_REFUSALS, 1, LABELS("other encryption"));
+	err_set(err, ERR_PRECONDITION,
+	        "%s: its LUKS2 header has another encryption (%s), with which the storage might "
+	        "read the data; it is neither opened nor formatted; next: restore the header "
+	        "(cryptsetup luksHeaderRestore), and find out who changed it",
+	        r->disk->path, text);
+	return err_set_kind(err, ERR_KIND_HAS_DATA);
+}
+
 /* Sets the error of an exit status. Returns CRYPT_INCOMPLETE or -1. */
 static int crypt_failed(const struct crypt_request *r, const char *word, int status,
                         const char *text, struct err *err)
@@ -87,6 +98,8 @@ static int crypt_failed(const struct crypt_request *r, const char *word, int sta
 		return refuse_wrong_passphrase(r, err);
 	case LUKS_OTHER_VOLUME:
 		return refuse_other_volume(r, text, err);
+	case LUKS_OTHER_CIPHER:
+		return refuse_other_cipher(r, text, err);
 	case LUKS_NO_HEADER:
 	case LUKS_NO_KEY:
 		metric_add(METRIC_REFUSALS, 1, LABELS("incomplete encryption"));

@@ -91,6 +91,27 @@ static void damaged_header(void)
 	nvme_disk_write(disk, 16384 + 4096, zeros, sizeof(zeros));
 }
 
+/*
+ * The volume's header, with the cipher of the data or of the key slot replaced, which needs no
+ * passphrase. The checksums of the headers are correct.
+ */
+static void edited_header(const char *edit)
+{
+	own_header();
+	run_tool("python3 test/unit/node/disk/edit_header.py %s %s cipher_null-ecb", disk->loop,
+	         edit);
+}
+
+static void plain_cipher(void)
+{
+	edited_header("segments");
+}
+
+static void plain_key_slot(void)
+{
+	edited_header("keyslots");
+}
+
 /* ---- refusals ---- */
 
 static const struct {
@@ -110,6 +131,17 @@ static const struct {
 	  true,
 	  { "its LUKS2 header is not of this volume (label \"pvc-2\"", "expected \"pvc-1\"" } },
 	{ damaged_header, "ext4", true, { "its LUKS2 header is damaged", "it is not formatted" } },
+	{ plain_cipher,
+	  "ext4",
+	  true,
+	  { "its LUKS2 header has another encryption (the cipher cipher_null-ecb, expected "
+	    "aes-xts-plain64)",
+	    "it is neither opened nor formatted" } },
+	{ plain_key_slot,
+	  NULL,
+	  true,
+	  { "has another encryption (a key slot with cipher_null-ecb, expected",
+	    "luksHeaderRestore" } },
 	{ own_header,
 	  "ext4",
 	  false,
