@@ -151,7 +151,10 @@ static int request_check_mount_flags(const struct host_request *q, struct err *e
 	return 0;
 }
 
-/* Reads the passphrase: all bytes of the file but a newline at its end. */
+/*
+ * Reads the passphrase: a line of text, as an editor writes it. A NUL byte would end it (luks.h), and
+ * what is left of a binary key might be a few bytes.
+ */
 static int request_read_key(struct host_request *q, struct err *err)
 {
 	const char *path = q->a->key_file;
@@ -177,10 +180,11 @@ static int request_read_key(struct host_request *q, struct err *err)
 	memcpy(q->keys->current.text, text, q->keys->current.n);
 	explicit_bzero(text, n);
 	if (memchr(q->keys->current.text, '\0', q->keys->current.n))
-		return err_set(err, ERR_INVALID,
-		               "--key-file: %s has a byte of zero, which a passphrase cannot have; "
-		               "next: write random bytes as text (base64)",
-		               path);
+		return err_set(
+			err, ERR_INVALID,
+			"--key-file: %s contains a NUL byte, expected text; next: encode the "
+			"key, for example with base64",
+			path);
 	if (q->keys->current.n)
 		return 0;
 	return err_set(err, ERR_INVALID, "--key-file: %s has %zu bytes, expected 1 to %d", path, n,

@@ -358,7 +358,7 @@ def host_encrypted(w):
     w.check(status == 1 and "chmod 600" in said, f"a key that all may read: {status}, {said}")
     w.vm.sh("chmod 600 /tmp/key; head -c 8 /dev/zero >/tmp/zeros; chmod 600 /tmp/zeros")
     status, said = host(w, f"attach -f {path} --mount /srv/data-1 --format blank --encryption luks2 --key-file /tmp/zeros", check=False)
-    w.check(status == 1 and "byte of zero" in said, f"a key with zeros: {status}, {said}")
+    w.check(status == 1 and "NUL byte" in said, f"a key with zeros: {status}, {said}")
     for _ in range(2):
         host(w, f"attach -f {path} --mount /srv/data-1 --format blank {options}")
     w.vm.sh(f"echo {MARKER} >/srv/data-1/kept; sync /srv/data-1/kept")
