@@ -2,10 +2,12 @@
 /*
  * Sends every request of CSI with a marker in every field that the official file marks as secret,
  * and in the values of context keys with names like secrets, whole and damaged; then searches for
- * the marker in every log line (at the highest verbosity) and every error. First to services that
- * succeed, then to services that fail, then to the driver itself, with snap-sim (whose bearer token
- * is also the marker) behind it. Usage: markers SECRETS_LIST [DRIVER SNAP_SIM].
+ * the marker in every log line (at the highest verbosity), every error and every file that the driver
+ * has written. First to services that succeed, then to services that fail, then to the driver itself,
+ * with snap-sim (whose bearer token is also the marker) behind it. The volumes are encrypted, with the
+ * marker as their passphrase. Usage: markers SECRETS_LIST [DRIVER SNAP_SIM].
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -44,6 +46,13 @@ static const ProtobufCServiceDescriptor *const service_list[] = {
 /* Keys that kubelet and administrators put into volume contexts and parameters. */
 static const char *const sensitive_keys[] = {
 	"csi.storage.k8s.io/serviceAccount.tokens", "password", "apiKey", "clientSecret", "TOKEN",
+};
+
+/* Keys of the secrets of an encrypted volume, and one that the driver does not know. */
+static const char *const secret_keys[] = {
+	SECRET_PASSPHRASE,
+	SECRET_PASSPHRASE_PREVIOUS,
+	MARKER "-key",
 };
 
 /* ---- requests ---- */
@@ -95,6 +104,8 @@ static const char *plausible(const char *field)
 {
 	if (str_has_suffix(field, "_path"))
 		return "/nonexistent/snap-csi/marker-test";
+	if (str_eq(field, "mount_flags"))
+		return "noatime";
 	return str_eq(field, "fs_type") ? "ext4" : "marker-test";
 }
 
@@ -107,6 +118,8 @@ static void add_known_keys(struct str *s, const ProtobufCFieldDescriptor *f)
 		const char *map, *key, *value;
 	} known[] = {
 		{ "parameters", PARAM_POLICY, "example-policy" },
+		{ "parameters", PARAM_ENCRYPTION, "luks2" },
+		{ "volume_context", PARAM_ENCRYPTION, "luks2" },
 		{ "publish_context", PUBLISH_PCI_ADDRESS, "0000:26:00.1" },
 		{ "publish_context", PUBLISH_NVME_NSID, "1" },
 	};
@@ -119,7 +132,8 @@ static void add_known_keys(struct str *s, const ProtobufCFieldDescriptor *f)
 static void add_map(struct str *s, const ProtobufCFieldDescriptor *f, enum damage damage)
 {
 	if (wire_is_secret(f)) {
-		add_marker(s, f->id, MARKER "-key", damage);
+		for (size_t i = 0; i < ARRAY_LEN(secret_keys); i++)
+			add_marker(s, f->id, secret_keys[i], damage);
 		return;
 	}
 	add_known_keys(s, f);
@@ -426,6 +440,47 @@ static void send_a_life(struct rpc_client *c)
 	}
 }
 
+/* The disk does not exist: both calls fail after they have read the passphrases. */
+static void send_to_node(struct rpc_client *c)
+{
+	static const struct {
+		const char *method;
+		int code;
+	} calls[] = {
+		{ "NodeStageVolume", ERR_DEADLINE },
+		{ "NodeExpandVolume", ERR_NOT_FOUND },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
+		ck_assert_int_eq(
+			send_damaged(c, "csi.v1.Node", method_of(calls[i].method), WHOLE, 3000),
+			calls[i].code);
+}
+
+/* Searches the files of the driver. The kubeconfig of snap-sim has the token. */
+static void look_into_files(const char *dir, int *files)
+{
+	DIR *d = opendir(dir);
+	struct err err = ERR_INIT;
+	struct dirent *e;
+
+	ck_assert_ptr_nonnull(d);
+	while ((e = readdir(d))) {
+		char *path AUTO(free) = xasprintf("%s/%s", dir, e->d_name);
+		char *text AUTO(free) = NULL;
+		size_t n = 0;
+
+		if (e->d_type == DT_DIR && e->d_name[0] != '.')
+			look_into_files(path, files);
+		if (e->d_type != DT_REG || str_eq(e->d_name, "kubeconfig"))
+			continue;
+		ck_assert_int_eq(file_read(path, LOG_MAX, &text, &n, &err), 0);
+		ck_assert_msg(!memmem(text, n, MARKER, strlen(MARKER)), "%s", path);
+		++*files;
+	}
+	closedir(d);
+}
+
 START_TEST(the_driver_shows_no_secret)
 {
 	struct rpc_fixture f AUTO(rpc_fixture_clear);
@@ -433,7 +488,8 @@ START_TEST(the_driver_shows_no_secret)
 	char *text AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 	pid_t pid, sim_pid;
-	int sent;
+	int sent, files = 0;
+	char *last_errors AUTO(free) = NULL;
 
 	if (!driver || !sim) {
 		puts("SKIP: no driver and no snap-sim were given");
@@ -455,6 +511,9 @@ START_TEST(the_driver_shows_no_secret)
 		ck_abort_msg("the driver does not serve: %s", text);
 	}
 	send_a_life(f.client);
+	send_to_node(f.client);
+	last_errors = xasprintf("%s/last-errors.json", f.dir);
+	WAIT_UNTIL(!access(last_errors, F_OK));
 	sent = send_all(f.client, false, 3000);
 	kill(pid, SIGTERM);
 	ck_assert_int_eq(server_wait(pid), 0);
@@ -466,6 +525,8 @@ START_TEST(the_driver_shows_no_secret)
 	if (getenv("SHOW_LOG"))
 		puts(text);
 	ck_assert_msg(!strstr(text, MARKER), "... %.400s", strstr(text, MARKER) - 200);
+	look_into_files(f.dir, &files);
+	ck_assert_int_ge(files, 2); /* the log and last-errors.json */
 }
 END_TEST
 
