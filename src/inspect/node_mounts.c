@@ -60,7 +60,7 @@ static void node_scan_device(struct json *object, const struct device *dev)
 		json_set_int(object, "nsid", dev->nsid);
 	node_scan_text(object, "uuid", dev->uuid);
 	if (dev->size)
-		json_set_int(object, "size", (int64_t)dev->size);
+		json_set_int(object, "size", (int64_t)device_capacity(dev));
 	if (dev->diskseq)
 		json_set_int(object, "diskseq", (int64_t)dev->diskseq);
 	node_scan_text(object, "tag", dev->tag);

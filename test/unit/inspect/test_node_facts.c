@@ -218,6 +218,45 @@ START_TEST(raw_block_is_shown_too)
 }
 END_TEST
 
+/* Makes the staged disk a mapping on another disk, as if the volume were encrypted. */
+static void become_mapping(const struct nvme_disk *below)
+{
+	const char *sys = w.nvme.sysfs;
+
+	run_tool("cd %s && mkdir -p virtual/dm-0/dm virtual/dm-0/slaves && cd virtual/dm-0 && "
+	         "cp %s/dev %s/size . && echo snap-csi-u > dm/name && "
+	         "echo CRYPT-LUKS2-u > dm/uuid && touch slaves/%s",
+	         sys, disk->dir, disk->dir, below->name);
+	nvme_world_hide(&w.nvme, disk);
+	run_tool("ln -s ../../virtual/dm-0 %s/class/block/dm-0 && "
+	         "ln -s ../../virtual/dm-0 %s/dev/block/%u:%u",
+	         sys, sys, major(disk->devno), minor(disk->devno));
+}
+
+/* The volume's size is that of the disk, which DPF knows. The mapping is smaller by its header. */
+START_TEST(an_encrypted_volume_is_shown_with_the_size_of_its_disk)
+{
+	struct inspect_report r AUTO(inspect_report_clear) = { .tree = NULL };
+	struct nvme_disk *below;
+	struct err err = ERR_INIT;
+	int64_t size = 0;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage("ext4");
+	below = nvme_world_add(&w.nvme, 2, UUID, 48 * MIB);
+	become_mapping(below);
+	inspect(&r, NULL, NULL);
+	ck_nothing_found(&r);
+	ck_assert_str_eq(at(&r, "volumes.0.id"), VOLUME_ID);
+	ck_assert_str_eq(at(&r, "volumes.0.node.device.pci"), below->pci);
+	ck_assert_str_eq(at(&r, "volumes.0.node.device.uuid"), UUID);
+	ck_assert_int_eq(json_get_i64(r.tree, "volumes.0.node.device.size", &size, &err), 0);
+	ck_assert_int_eq(size, 48 * MIB);
+	end();
+}
+END_TEST
+
 /* A removed device node leads to the disk that now has its number, here the volume's. */
 START_TEST(a_removed_node_is_not_shown_as_the_volume_that_has_its_number)
 {
@@ -543,6 +582,7 @@ START_TEST(a_host_with_more_processes_than_there_is_time_for_is_shown_all_the_sa
 END_TEST
 
 SUITE("node_facts", a_volume_in_use_is_shown_and_nothing_is_wrong, raw_block_is_shown_too,
+      an_encrypted_volume_is_shown_with_the_size_of_its_disk,
       a_removed_node_is_not_shown_as_the_volume_that_has_its_number,
       LOOP(each_incident_is_told_with_its_next_step, ARRAY_LEN(incidents)), looking_changes_nothing,
       a_host_with_more_processes_than_there_is_time_for_is_shown_all_the_same,
