@@ -175,12 +175,16 @@ int rpc_run(const struct rpc_service *service, const struct rpc_method *method,
 		protobuf_c_service_descriptor_get_method_by_name(service->descriptor, method->name);
 	ProtobufCMessage *resp = NULL;
 	size_t n;
+	int rc;
 
 	assert(call->deadline.cancel == &call->cancel); /* the struct has not moved */
 	assert(d && req->descriptor == d->input);
 	rpc_log_request(call, req);
 	running_about(&call->running, rpc_log_volume(call));
-	if (handle(service, method, call, req, &resp, err))
+	rc = handle(service, method, call, req, &resp, err);
+	/* The handler may have been refused before it has read them. */
+	wire_forget_secrets(req);
+	if (rc)
 		return -1;
 	if (resp->descriptor != d->output)
 		return err_set(err, ERR_INTERNAL, "%s answered with a %s", method->name,

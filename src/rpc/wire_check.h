@@ -44,3 +44,5 @@ bool wire_is_secret(const ProtobufCFieldDescriptor *field);
  * Unknown fields are also removed. Removed entries are not freed.
  */
 void wire_settle(ProtobufCMessage *message);
+/* Overwrites the values of the secrets in the unpacked message with zeros; all are then "". */
+void wire_forget_secrets(const ProtobufCMessage *message);

@@ -3,7 +3,7 @@
  * Cleans up maps after unpacking. protobuf-c keeps every entry that was sent, but in protobuf the
  * last entry of a key counts. A handler must not see two entries of one key, because it could check
  * the first and use the second. Unknown fields are removed in the same way. Works in place on the
- * unpacked message; removed entries stay in the arena, unreachable.
+ * unpacked message; removed entries stay in the arena, unreachable, so their values are overwritten.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +32,11 @@ static int by_key_then_rank(const void *a, const void *b)
 	return c ? c : (x->rank > y->rank) - (x->rank < y->rank);
 }
 
+static void forget_value(struct entry *e)
+{
+	explicit_bzero(e->value, strlen(e->value));
+}
+
 static void wire_maps_settle(struct entry **entries, size_t *n)
 {
 	struct ranked *sorted;
@@ -44,8 +49,10 @@ static void wire_maps_settle(struct entry **entries, size_t *n)
 		sorted[i] = (struct ranked) { entries[i], i };
 	qsort(sorted, *n, sizeof(*sorted), by_key_then_rank);
 	for (size_t i = 0; i + 1 < *n; i++)
-		if (strcmp(sorted[i].entry->key, sorted[i + 1].entry->key) == 0)
+		if (strcmp(sorted[i].entry->key, sorted[i + 1].entry->key) == 0) {
+			forget_value(sorted[i].entry);
 			entries[sorted[i].rank] = NULL;
+		}
 	free(sorted);
 	for (size_t i = 0; i < *n; i++)
 		if (entries[i])
@@ -79,4 +86,23 @@ void wire_settle(ProtobufCMessage *message)
 	for (unsigned i = 0; i < message->descriptor->n_fields; i++)
 		if (message->descriptor->fields[i].type == PROTOBUF_C_TYPE_MESSAGE)
 			settle_field(message, &message->descriptor->fields[i]);
+}
+
+/* All secrets of CSI are maps of a request, not of its nested messages. */
+void wire_forget_secrets(const ProtobufCMessage *message)
+{
+	const char *base = (const char *)message;
+
+	for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
+		const ProtobufCFieldDescriptor *f = &message->descriptor->fields[i];
+		struct entry *const *entries;
+		size_t n;
+
+		if (!wire_is_secret(f) || !wire_is_map(f))
+			continue;
+		entries = *(struct entry *const *const *)(base + f->offset);
+		n = *(const size_t *)(base + f->quantifier_offset);
+		for (size_t k = 0; k < n; k++)
+			forget_value(entries[k]);
+	}
 }

@@ -73,5 +73,38 @@ START_TEST(maps_below_lists_and_messages_are_settled_too)
 }
 END_TEST
 
+START_TEST(secrets_are_overwritten_and_other_maps_are_kept)
+{
+	/* secrets {a: "12"}, {a: "34"}, {b: "56"}; volume_context {a: "78"} */
+	static const uint8_t in[] = "\x2a\x07\x0a\x01"
+				    "a\x12\x02"
+				    "12\x2a\x07\x0a\x01"
+				    "a\x12\x02"
+				    "34\x2a\x07\x0a\x01"
+				    "b\x12\x02"
+				    "56\x32\x07\x0a\x01"
+				    "a\x12\x02"
+				    "78";
+	Csi__V1__NodeStageVolumeRequest *req =
+		csi__v1__node_stage_volume_request__unpack(NULL, sizeof(in) - 1, in);
+	Csi__V1__NodeStageVolumeRequest__SecretsEntry *lost;
+
+	ck_assert_ptr_nonnull(req);
+	ck_assert_uint_eq(req->n_secrets, 3);
+	lost = req->secrets[0];
+	wire_settle(&req->base);
+	ck_assert_uint_eq(req->n_secrets, 2);
+	ck_assert_mem_eq(lost->value, "\0\0", 3);
+	ck_assert_str_eq(req->secrets[0]->value, "34");
+	wire_forget_secrets(&req->base);
+	ck_assert_mem_eq(req->secrets[0]->value, "\0\0", 3);
+	ck_assert_mem_eq(req->secrets[1]->value, "\0\0", 3);
+	ck_assert_str_eq(req->volume_context[0]->value, "78");
+	protobuf_c_message_free_unpacked(&lost->base, NULL);
+	csi__v1__node_stage_volume_request__free_unpacked(req, NULL);
+}
+END_TEST
+
 SUITE("wire_maps", LOOP(the_last_value_of_a_key_stays, ARRAY_LEN(rows)),
-      maps_below_lists_and_messages_are_settled_too);
+      maps_below_lists_and_messages_are_settled_too,
+      secrets_are_overwritten_and_other_maps_are_kept);
