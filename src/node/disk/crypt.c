@@ -59,7 +59,8 @@ static int refuse_wrong_passphrase(const struct crypt_request *r, struct err *er
 	metric_add(METRIC_REFUSALS, 1, LABELS("wrong passphrase"));
 	err_set(err, ERR_PRECONDITION,
 	        "%s: the passphrase of the secret does not open its LUKS2 container%s; it is not "
-	        "formatted; next: correct " SECRET_PASSPHRASE " in the node-stage secret, or add "
+	        "formatted; next: correct " SECRET_PASSPHRASE
+	        " in the secret of this call (node-stage or node-expand), or add "
 	        "the one before as " SECRET_PASSPHRASE_PREVIOUS,
 	        r->disk->path, r->keys->previous.n ? ", nor does the previous one" : "");
 	return err_set_kind(err, ERR_KIND_WRONG_PASSPHRASE);

@@ -601,6 +601,7 @@ static int refuse_plain(const struct format_plan *p, const struct fsprobe *found
 static int refuse_empty_container(const struct format_plan *p, const struct fsprobe *found,
                                   struct err *err)
 {
+	metric_add(METRIC_REFUSALS, 1, LABELS("incomplete encryption"));
 	err_set(err, ERR_PRECONDITION,
 	        "%s: its LUKS2 container contains %s, but the volume wants %s, and this node has no "
 	        "record of an interrupted format for the current attachment: it is not formatted; "

@@ -20,6 +20,7 @@
 #include "common/cleanup.h"
 #include "common/kill_point.h"
 #include "common/log.h"
+#include "common/metric.h"
 #include "node/disk/check.h"
 #include "node/disk/crypt.h"
 #include "node/staged/claim.h"
@@ -501,6 +502,7 @@ static int refuse_container(const struct staging *s, struct err *err)
 {
 	if (!crypt_has_header(s->fd))
 		return 0;
+	metric_add(METRIC_REFUSALS, 1, LABELS("foreign signature"));
 	err_set(err, ERR_PRECONDITION,
 	        "%s contains an encrypted volume of this driver, which would be handed out without "
 	        "decryption; next: use it with a PersistentVolume that has " PARAM_ENCRYPTION

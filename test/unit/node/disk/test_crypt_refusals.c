@@ -14,6 +14,7 @@
 
 #include "common/file.h"
 #include "common/mem.h"
+#include "common/metric.h"
 #include "common/secret.h"
 #include "luks/luks.h"
 #include "node/disk/crypt.h"
@@ -118,37 +119,52 @@ static const struct {
 	void (*prepare)(void);
 	const char *fs_type; /* NULL: raw block */
 	bool encrypted;      /* by the class */
+	const char *reason;  /* of the metric */
 	const char *texts[2];
 } refusals[] = {
 	{ plain_data,
 	  "ext4",
 	  true,
+	  "not encrypted",
 	  { "contains ext4", ", but the volume is to be encrypted "
 	                     "(csi.snap.nvidia.com/encryption: luks2)" } },
-	{ plain_data, NULL, true, { "contains ext4", "it is neither mounted nor formatted" } },
+	{ plain_data,
+	  NULL,
+	  true,
+	  "not encrypted",
+	  { "contains ext4", "it is neither mounted nor formatted" } },
 	{ header_of_another_volume,
 	  "ext4",
 	  true,
+	  "other encryption",
 	  { "its LUKS2 header is not of this volume (label \"pvc-2\"", "expected \"pvc-1\"" } },
-	{ damaged_header, "ext4", true, { "its LUKS2 header is damaged", "it is not formatted" } },
+	{ damaged_header,
+	  "ext4",
+	  true,
+	  "incomplete encryption",
+	  { "its LUKS2 header is damaged", "it is not formatted" } },
 	{ plain_cipher,
 	  "ext4",
 	  true,
+	  "other encryption",
 	  { "its LUKS2 header has another encryption (the cipher cipher_null-ecb, expected "
 	    "aes-xts-plain64)",
 	    "it is neither opened nor formatted" } },
 	{ plain_key_slot,
 	  NULL,
 	  true,
+	  "other encryption",
 	  { "has another encryption (a key slot with cipher_null-ecb, expected",
 	    "luksHeaderRestore" } },
 	{ own_header,
 	  "ext4",
 	  false,
+	  "foreign signature",
 	  { "contains crypto_LUKS", "needs csi.snap.nvidia.com/encryption: luks2" } },
 	{ header_of_another_volume,
 	  NULL,
 	  false,
+	  "foreign signature",
 	  { "contains an encrypted volume of this driver", "handed out without decryption" } },
 };
 
@@ -178,9 +194,11 @@ START_TEST(a_disk_that_is_not_the_volumes_container_is_refused_and_not_changed)
 	struct passphrases *keys AUTO(passphrases_free) = NULL;
 	char *record AUTO(free) = NULL;
 	struct err err = ERR_INIT;
+	int64_t before;
 
 	SKIP_UNLESS_LOOP();
 	begin();
+	before = metric_value(METRIC_REFUSALS, LABELS(refusals[_i].reason));
 	record = disk_record_path(&w.node, VOLUME_ID, DISK_RECORD_MKFS);
 	refusals[_i].prepare();
 	run_tool("sha256sum %s > %s/sum", disk->loop, w.nvme.root);
@@ -191,6 +209,7 @@ START_TEST(a_disk_that_is_not_the_volumes_container_is_refused_and_not_changed)
 		ck_assert_msg(err.code == ERR_PRECONDITION &&
 		                      strstr(err.msg, refusals[_i].texts[i]),
 		              "%s: %s", err_code_name(err.code), err.msg);
+	ck_assert_int_eq(metric_value(METRIC_REFUSALS, LABELS(refusals[_i].reason)), before + 1);
 	run_tool("sha256sum --status -c %s/sum", w.nvme.root);
 	ck_assert_uint_eq(mounts_below(w.nvme.root), 0);
 	ck_assert(!path_exists(record));
