@@ -37,6 +37,7 @@
 #define CIPHER_MODE "xts-plain64"
 #define KEY_BYTES 64 /* of aes-xts: twice 256 bits */
 #define SECTOR 4096
+#define DERIVATION_MAX_KB (256 * 1024) /* of a slot that this driver opens; it writes 64 MiB */
 
 /* ---- the library ---- */
 
@@ -55,6 +56,7 @@
 	X(keyslot_add_by_volume_key) \
 	X(keyslot_destroy)           \
 	X(keyslot_get_encryption)    \
+	X(keyslot_get_pbkdf)         \
 	X(keyslot_max)               \
 	X(keyslot_status)            \
 	X(load)                      \
@@ -188,9 +190,28 @@ static int refuse_cipher(const char *what, const char *found)
 	return LUKS_OTHER_CIPHER;
 }
 
+/*
+ * Checks that the key derivation of a slot fits into the memory of the container: a changed header
+ * could request so much that the kernel kills the driver.
+ */
+static int check_derivation(const struct luks *l, int slot)
+{
+	struct crypt_pbkdf_type pbkdf = { .max_memory_kb = 0 };
+
+	if (cs.keyslot_get_pbkdf(l->cd, slot, &pbkdf) < 0)
+		return luks_failed("read a key slot", -EINVAL);
+	if (pbkdf.max_memory_kb <= DERIVATION_MAX_KB)
+		return LUKS_DONE;
+	fprintf(stderr, "a key slot whose derivation needs %u MiB of memory, expected at most %d\n",
+	        pbkdf.max_memory_kb / 1024, DERIVATION_MAX_KB / 1024);
+	return LUKS_OTHER_CIPHER;
+}
+
 /* Checks the encryption of the keys. */
 static int check_slots(const struct luks *l)
 {
+	int rc;
+
 	for (int slot = 0; slot < cs.keyslot_max(CRYPT_LUKS2); slot++) {
 		const crypt_keyslot_info status = cs.keyslot_status(l->cd, slot);
 		const char *cipher;
@@ -201,6 +222,9 @@ static int check_slots(const struct luks *l)
 		cipher = cs.keyslot_get_encryption(l->cd, slot, &n);
 		if (!str_eq(cipher, CIPHER "-" CIPHER_MODE) || n != KEY_BYTES)
 			return refuse_cipher("a key slot with", cipher ? cipher : "none");
+		rc = check_derivation(l, slot);
+		if (rc)
+			return rc;
 	}
 	return LUKS_DONE;
 }
@@ -229,8 +253,11 @@ static int check_cipher(const struct luks *l)
 static int load_header(struct luks *l)
 {
 	const char *uuid, *label, *subsystem;
+	int rc = cs.load(l->cd, CRYPT_LUKS2, NULL);
 
-	if (cs.load(l->cd, CRYPT_LUKS2, NULL) < 0)
+	if (rc == -EIO || rc == -ENOMEM)
+		return luks_failed("read the header", rc);
+	if (rc < 0)
 		return LUKS_NO_HEADER;
 	uuid = cs.get_uuid(l->cd);
 	label = cs.get_label(l->cd);
@@ -290,7 +317,9 @@ static int activate(struct luks *l, const struct secret *key, uint32_t flags)
 /* Kernels before 5.9 refuse the flags that skip the work queues. */
 static int activate_fast(struct luks *l, const struct secret *key)
 {
-	uint32_t flags = (l->read_only ? CRYPT_ACTIVATE_READONLY : 0) |
+	/* Flags in the header are not authenticated, so they are ignored. */
+	uint32_t flags = CRYPT_ACTIVATE_IGNORE_PERSISTENT |
+	                 (l->read_only ? CRYPT_ACTIVATE_READONLY : 0) |
 	                 (l->allow_discards ? CRYPT_ACTIVATE_ALLOW_DISCARDS : 0);
 	int rc = activate(l, key,
 	                  flags | CRYPT_ACTIVATE_NO_READ_WORKQUEUE |

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-# Replaces the encryption of the segments or key slots of a LUKS2 header, as an owner of the disk can
-# without the passphrase. Usage: edit_header.py DISK segments|keyslots CIPHER.
+# Replaces the encryption of the segments or key slots of a LUKS2 header, or the memory of its key
+# derivation, as an owner of the disk can without the passphrase.
+# Usage: edit_header.py DISK segments|keyslots CIPHER, or DISK memory KIB.
 # Source: LUKS2 On-Disk Format Specification, sections 2.1 and 3.
 import hashlib
 import json
@@ -9,13 +10,17 @@ import sys
 
 BINARY, SUM_AT, SUM_SIZE = 4096, 448, 64
 
-disk, part, cipher = sys.argv[1:]
+disk, part, value = sys.argv[1:]
 with open(disk, "r+b") as f:
     size = struct.unpack(">Q", f.read(16)[8:])[0]
     f.seek(BINARY)
     text = json.loads(f.read(size - BINARY).split(b"\0")[0])
-    for item in text[part].values():
-        (item["area"] if part == "keyslots" else item)["encryption"] = cipher
+    if part == "memory":
+        for slot in text["keyslots"].values():
+            slot["kdf"] = {"type": "argon2id", "time": 4, "memory": int(value), "cpus": 1, "salt": slot["kdf"]["salt"]}
+    else:
+        for item in text[part].values():
+            (item["area"] if part == "keyslots" else item)["encryption"] = value
     area = json.dumps(text).encode().ljust(size - BINARY, b"\0")
     for copy in 0, size:
         f.seek(copy)

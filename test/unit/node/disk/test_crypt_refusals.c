@@ -96,21 +96,25 @@ static void damaged_header(void)
  * The volume's header, with the cipher of the data or of the key slot replaced, which needs no
  * passphrase. The checksums of the headers are correct.
  */
-static void edited_header(const char *edit)
+static void edited_header(const char *edit, const char *value)
 {
 	own_header();
-	run_tool("python3 test/unit/node/disk/edit_header.py %s %s cipher_null-ecb", disk->loop,
-	         edit);
+	run_tool("python3 test/unit/node/disk/edit_header.py %s %s %s", disk->loop, edit, value);
 }
 
 static void plain_cipher(void)
 {
-	edited_header("segments");
+	edited_header("segments", "cipher_null-ecb");
 }
 
 static void plain_key_slot(void)
 {
-	edited_header("keyslots");
+	edited_header("keyslots", "cipher_null-ecb");
+}
+
+static void much_memory(void)
+{
+	edited_header("memory", "4194304");
 }
 
 /* ---- refusals ---- */
@@ -156,6 +160,13 @@ static const struct {
 	  "other encryption",
 	  { "has another encryption (a key slot with cipher_null-ecb, expected",
 	    "luksHeaderRestore" } },
+	{ much_memory,
+	  "ext4",
+	  true,
+	  "other encryption",
+	  { "has another encryption (a key slot whose derivation needs 4096 MiB of memory, expected "
+	    "at most 256)",
+	    "it is neither opened nor formatted" } },
 	{ own_header,
 	  "ext4",
 	  false,
