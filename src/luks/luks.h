@@ -24,12 +24,12 @@ enum luks_status {
 	LUKS_USAGE = 2,
 	LUKS_ROTATED = 3, /* done, and the header no longer has the previous passphrase */
 	LUKS_WRONG_PASSPHRASE = 4,
-	LUKS_OTHER_VOLUME = 5, /* the header is not the volume's; the message has its label */
-	LUKS_NO_HEADER = 6,    /* no LUKS2 header, or a damaged one */
-	LUKS_NO_KEY = 7,       /* the header has no passphrase: its format was interrupted */
-	LUKS_NO_DM_CRYPT = 8,  /* the kernel has no dm-crypt */
-	LUKS_NO_LIBRARY = 9,   /* libcryptsetup is not installed; the message has the reason */
-	LUKS_NOT_ROTATED = 10, /* done, but the previous passphrase could not be removed */
+	LUKS_OTHER_VOLUME = 5,  /* the header is not the volume's; the message has its label */
+	LUKS_NO_HEADER = 6,     /* no LUKS2 header, or a damaged one */
+	LUKS_NO_KEY = 7,        /* the header has no passphrase: its format was interrupted */
+	LUKS_NO_DM_CRYPT = 8,   /* the kernel has no dm-crypt */
+	LUKS_NO_LIBRARY = 9,    /* libcryptsetup is not installed; the message has the reason */
+	LUKS_NOT_ROTATED = 10,  /* done, but the previous passphrase could not be removed */
 	LUKS_OTHER_CIPHER = 11, /* the header names an encryption that this driver does not write */
 };
 
