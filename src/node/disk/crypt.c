@@ -366,12 +366,12 @@ static void close_after_failure(const struct crypt_request *r)
 {
 	struct err ignored = ERR_INIT;
 	struct device mapping;
+	int rc = crypt_find(r->node, r->volume_id, &mapping, &ignored);
 
-	if (crypt_find(r->node, r->volume_id, &mapping, &ignored) == 0 &&
-	    mapping.lower == r->disk->devno)
-		IGNORE_RESULT(crypt_close(r->node, &mapping, deadline_in_ms(UNDO_MS), &ignored));
-	else
+	if (rc == DEVICE_ABSENT)
 		crypt_clear(r->node, r->volume_id);
+	else if (rc == 0 && mapping.lower == r->disk->devno)
+		IGNORE_RESULT(crypt_close(r->node, &mapping, deadline_in_ms(UNDO_MS), &ignored));
 }
 
 static void note_rotation(const struct crypt_request *r, int status)
