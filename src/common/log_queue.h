@@ -13,8 +13,8 @@
 #include "common/err.h"
 
 /*
- * Maximum size of the queued lines, plus 24 bytes for each line. A line that does not fit is
- * dropped.
+ * Maximum size of the queue, in which each line counts as its length plus 24 bytes. A line that does
+ * not fit is dropped.
  */
 #define LOG_QUEUE_BYTES ((size_t)256 * 1024)
 /* The longest wait of log_queue_flush(). */

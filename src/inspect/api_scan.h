@@ -50,7 +50,7 @@ struct api_scan {
 	struct api_eye eye;
 	int64_t ahead; /* how far the newest creationTimestamp is ahead, see struct api_eye */
 	struct deadline d;
-	/* of inspect_options: the maximum delay of the report by the search for causes */
+	/* of inspect_options: how long the search for causes may delay the report, in ms */
 	int causes_ms;
 	/* Lists that were read completely; if not, further objects of the kind may exist. */
 	bool persistent_volumes, volume_attachments;

@@ -363,7 +363,7 @@ static void on_received(struct server_call *c)
 	struct err err = ERR_INIT;
 
 	remove_unread(c);
-	/* The message of a dropped call may have arrived just before. */
+	/* The message of a dropped call may have arrived just before the call was dropped. */
 	if (!c->request || c->dropped || (c->method->opened && c->ended))
 		answer_unread(c);
 	else if (c->method->opened)

@@ -308,7 +308,7 @@ static int function_of(const struct device_world *w, const char *disk, char ret[
 
 /*
  * Sets *disk to the name of the disk that identifies the device: for a mapping, the disk below it,
- * whose identity the device then has. Otherwise the device itself.
+ * whose identity is copied to the device; for any other device, the device itself.
  */
 static int identify_disk(const struct device_world *w, struct device *d, char **disk,
                          struct err *err)

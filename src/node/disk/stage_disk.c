@@ -47,7 +47,7 @@
 
 /*
  * Called right before the disk is mounted or bound, because its user may write to it after that.
- * Removes the disk's records of tools.
+ * Removes the records of mkfs and e2fsck runs on the disk.
  */
 static int stage_disk_hand_out(const struct staging *s, struct err *err)
 {

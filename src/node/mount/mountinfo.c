@@ -327,7 +327,7 @@ static bool is_entered(const struct mount *from, const struct mount *m)
 }
 
 /*
- * Returns the last of the mounts at the first `n` bytes of `path` that is entered from `from`, or
+ * Among the mounts at the first `n` bytes of `path`, returns the last one whose parent is `from`, or
  * NULL.
  */
 static const struct mount *entered_at(const struct mount_table *t, const struct mount *from,
