@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of volumes that have a running operation. A hold is an entry of the table, not a mutex
- * that is held during the operation. Thousands of calls may be running, each with its
- * own hold.
+ * that is held during the operation. Thousands of calls may be running, each with its own hold.
  */
 #include "common/keylock.h"
 

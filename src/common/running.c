@@ -278,7 +278,7 @@ static size_t take_long(struct running *r, struct running_seen *ret, size_t max,
 	return n;
 }
 
-/* Returns when it has to be called next. */
+/* Returns the time of the next call. */
 FRAME_OF_ITS_OWN static int64_t tell_long(struct running *r)
 {
 	struct running_seen seen[TOLD_AT_ONCE];

@@ -27,8 +27,8 @@
 /*
  * The kernel finds threads that wait for a lock or a semaphore in a table of the process, which
  * since Linux 6.16 has four slots for each CPU. With 2,000 waiting threads, each wake-up checked a
- * hundred other threads, which took 12% of the CPU time of a call. A table of 1,024 slots takes 64 KB of kernel
- * memory.
+ * hundred other threads, which took 12% of the CPU time of a call. A table of 1,024 slots takes
+ * 64 KB of kernel memory.
  */
 #define WAITS_SLOTS 1024UL
 #define FUTEX_HASH 78 /* PR_FUTEX_HASH; <linux/prctl.h> of Debian 12 does not have it */

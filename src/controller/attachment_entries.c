@@ -149,7 +149,7 @@ static void unlink_from_pair(struct attachment_entries *s, uint32_t i)
 	*link = e->next_at;
 }
 
-/* Makes the volume's next entry its first one. */
+/* Removes the entry from the list of its volume; the next entry may become the first one. */
 static void unlink_from_volume(struct attachment_entries *s, const struct attachment_entry *e)
 {
 	struct attachment_entry *next = e->next_of == NO_ENTRY ? NULL : &s->v[e->next_of];

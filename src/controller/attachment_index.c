@@ -387,11 +387,12 @@ int attachment_index_ready(struct attachment_index *x, struct deadline d, struct
 }
 
 /*
- * Returns when the wait for the watch is abandoned. Events keep their order, so while events of
- * other attachments arrive, the awaited one is still on its way. While other writes of this driver
- * are being answered, the API server is overloaded: with 1,000 attaches at once it sends no event
- * and no answer for 2 s or longer, and lists would add the most load. After one late event, and
- * while the watch is refused, the wait is LATE_MS.
+ * Returns the time at which the wait for the watch is abandoned. Events keep their order, so while
+ * events of other attachments arrive, the awaited one is still on its way. While the API server
+ * still answers other writes of this driver, it is only overloaded, and the wait continues: during
+ * 1,000 concurrent attaches it may send no event and no answer for 2 s or longer, and lists would
+ * add more load than the wait. After one late event, and while the watch is refused, the wait is
+ * LATE_MS.
  */
 static int64_t patient_until(const struct attachment_index *x, int64_t asked_at)
 {

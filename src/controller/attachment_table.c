@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The attachments, stored in entries (attachment_entries.h), the names of their nodes
- * (node_table.h), and lists of the names that are not derived from node and volume.
+ * Stores the attachments as entries (attachment_entries.h), the names of their nodes
+ * (node_table.h), and those names of attachments that are not derived from node and volume.
  *
  * Volumes are stored as hashes. If two volumes had the same 64-bit hash, each would appear attached
  * to the other's nodes, which a read of the attachment disproves. The hash has a random key, so

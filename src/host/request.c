@@ -152,8 +152,8 @@ static int request_check_mount_flags(const struct host_request *q, struct err *e
 }
 
 /*
- * Reads the passphrase: a line of text, as an editor writes it. A NUL byte would end it (luks.h), and
- * what is left of a binary key might be a few bytes.
+ * Reads the passphrase: a line of text, as an editor writes it. Rejects a NUL byte, which would end
+ * the passphrase (luks.h), so that only a few bytes of a binary key might be used.
  */
 static int request_read_key(struct host_request *q, struct err *err)
 {

@@ -100,7 +100,7 @@ bool transfer_is_sent(struct http_call *c);
  * `active`, because a call that waits for another call's connection has no state of its own.
  */
 const char *transfer_waits_for(struct http_call *active, const struct pool_epoch *ep);
-/* Returns when the last byte arrived over a sent call's connection, or when the call started. */
+/* Returns the time of the last byte over a sent call's connection, or of the call's start. */
 int64_t transfer_received_at(struct http_call *c);
 /*
  * Frees the objects that are kept for later calls. Call it when no call is expected for some time.

@@ -44,7 +44,7 @@ static bool is_cancelled(struct http *h, struct http_call *c)
 	return c->cancelled;
 }
 
-/* Returns when a silent stream is abandoned. */
+/* Returns the time at which a silent stream is abandoned. */
 static int64_t silent_at(const struct http_call *c)
 {
 	int ms = !c->answered && c->q.open_ms ? c->q.open_ms : c->q.silence_ms;
@@ -54,7 +54,7 @@ static int64_t silent_at(const struct http_call *c)
 }
 
 /*
- * Returns when a sent request is abandoned because its connection is silent. While the request
+ * Returns the time at which a sent request is abandoned because its connection is silent. While it
  * itself has waited for less than the limit, returns the end of that limit without asking libcurl
  * about the connection, because this function runs for each request in flight.
  */

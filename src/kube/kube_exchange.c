@@ -188,8 +188,8 @@ static int worth(const struct http_result *r)
 }
 
 /*
- * If the deadline ends a later attempt, the previous result may be more informative; it is then
- * reported, but its code proves nothing.
+ * If the deadline ends a later attempt, and the result of the previous one is more informative, that
+ * result is reported. Its code is then not final.
  */
 static void keep_the_better_reason(struct kube_operation *op, struct http_result *result,
                                    struct http_result *before)

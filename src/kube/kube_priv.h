@@ -83,7 +83,7 @@ DEFINE_AUTO(struct kube *, kube_leave);
  */
 struct http_request kube_request(struct kube *k, const struct kube_access *access,
                                  const char *method, const char *path);
-/* Returns when an attempt that starts now must end; monotonic ns. */
+/* Returns the time at which an attempt that starts now must end; monotonic ns. */
 int64_t kube_attempt_end(const struct kube *k);
 /*
  * Starts a GET with the path, deadline, stream settings and callbacks of `q`. If `force` is set,

@@ -92,7 +92,7 @@ struct kube_watch {
 	unsigned reads_under_way;
 	unsigned read_failures;
 	unsigned resync_failures;
-	/* last read begun before a possibly mistaken refusal arrived; or 0 */
+	/* last read that had begun when a possibly mistaken refusal arrived; 0: no refusal */
 	unsigned long refused;
 	struct http_timer read_pause, resync;
 };

@@ -249,7 +249,7 @@ static int check_cipher(const struct luks *l)
 	return check_slots(l);
 }
 
-/* Reads the header, and checks that it is the volume's, and as this driver writes it. */
+/* Reads the header, and checks that it belongs to the volume and has the format of this driver. */
 static int load_header(struct luks *l)
 {
 	const char *uuid, *label, *subsystem;

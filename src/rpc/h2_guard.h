@@ -67,5 +67,5 @@ void h2_guard_clear(struct h2_guard *g);
 const char *h2_guard_client(struct h2_guard *g, const uint8_t *p, size_t n, int64_t now);
 /* Counts bytes from the server. */
 void h2_guard_server(struct h2_guard *g, const uint8_t *p, size_t n, int64_t now);
-/* Returns when the oldest unacknowledged SETTINGS frame was sent, in ns; 0: no such frame. */
+/* Returns the time at which the oldest unacknowledged SETTINGS frame was sent, in ns; 0: none. */
 int64_t h2_guard_owes_since(const struct h2_guard *g);

@@ -46,7 +46,7 @@ struct relay *relay_of(void *epoll_data);
 bool relay_is_connected(const struct relay *r);
 /* Relays the available bytes. Free the relay unless it returns RELAY_OPEN. */
 enum relay_state relay_event(void *epoll_data, uint32_t events, int64_t now);
-/* Returns when relay_expire() must be called next: monotonic ns, or DEADLINE_NEVER. */
+/* Returns the time of the next call of relay_expire(): monotonic ns, or DEADLINE_NEVER. */
 int64_t relay_due(const struct relay *r);
 /* Returns false if a timeout has passed; free the relay then. */
 bool relay_expire(struct relay *r, int64_t now);

@@ -68,7 +68,7 @@ static int stage_disk_set_queue(const struct staging *s, struct err *err)
 
 /* ---- encrypted volumes ---- */
 
-/* Makes the mapping the device of the stage. The disk stays open, because its lock is needed. */
+/* Stages the mapping instead of the disk. The disk stays open, because its lock is needed. */
 static int stage_disk_use_mapping(struct staging *s, const struct device *mapping, struct err *err)
 {
 	int fd = -1;
@@ -85,7 +85,7 @@ static int stage_disk_use_mapping(struct staging *s, const struct device *mappin
 	return 0;
 }
 
-/* Makes the disk the device of the stage again. *ret (may be NULL) is the mapping. */
+/* Stages the disk again instead of the mapping, which is returned in *ret (may be NULL). */
 static void stage_disk_leave_mapping(struct staging *s, struct device *ret)
 {
 	if (ret)

@@ -3,8 +3,8 @@
  * A sorted array with a binary search, so that n processes need n * log n comparisons. kcmp(2)
  * compares the tables that both tasks have at that moment. An entry whose task has ended is
  * removed. An entry whose task now has a different table (exec, unshare) may be at the wrong index;
- * a search may then miss a table, which is read again. In none of these cases is an unread table
- * skipped.
+ * a search may then miss a table, which is read again. In each of these cases every unread table is
+ * read.
  */
 #include "node/holders/fd_tables.h"
 

@@ -65,8 +65,8 @@ void mount_table_keep(struct mount_table *t, const struct mount **m);
 const struct mount *mount_at(const struct mount_table *t, const char *target);
 /*
  * Returns a mount at `target` that cannot be reached, because another one was later mounted over
- * one of its parent directories. Returns NULL if no mount has this target, or one is visible.
- * mount_containing() returns the mount that hides it.
+ * one of its parent directories. Returns NULL if no mount has this target, or if mount_at() finds
+ * a visible one. mount_containing() returns the mount that hides the returned one.
  */
 const struct mount *mount_hidden_at(const struct mount_table *t, const char *target);
 /*

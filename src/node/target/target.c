@@ -110,8 +110,8 @@ void target_unmake(const char *path, unsigned made)
 	char *copy AUTO(free) = xstrdup(path);
 
 	/*
-	 * Goes upwards until as many levels have been removed as were created; the lowest level may
-	 * not exist, because it was never created.
+	 * Goes up until `made` levels have been removed. Skips missing levels, because the creation
+	 * may have failed before the lowest one.
 	 */
 	for (char *p = copy; made && !str_eq(p, "/") && !str_eq(p, "."); p = dirname(p)) {
 		struct err err = ERR_INIT;
