@@ -367,10 +367,25 @@ def host_encrypted(w):
     w.check(not disk_has(ns, MARKER), f"{disk} has the plaintext")
     link = host(w, f"attach -f {path} {options}").splitlines()[-1]
     w.check(w.vm.sh(f"blkid -p -o value -s TYPE $(readlink -f {link})") == "ext4", "the disk is not the container's content")
+    # A driver in a container starts, and its mount namespace lacks the mount of the host's command.
+    bound = [line.split()[4] for line in w.mounts("/run/snap-csi")]
+    w.check(len(bound) == 1, f"bound are {bound}")
+    w.kill_driver()
+    other = device(w, w.ns["big"], 1)
+    w.vm.sh(f"printf '{KEY}' >/tmp/bytes; cryptsetup luksFormat -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file /tmp/bytes {other};"
+            f" cryptsetup open --key-file /tmp/bytes {other} snap-csi-orphan")
+    w.vm.sh(f"printf '#!/bin/sh\\numount {bound[0]}\\nexec /host/driver \"$@\"\\n' >/tmp/start; chmod +x /tmp/start")
+    w.start_driver(program="unshare -m /tmp/start")
+    # The orphan is the second mapping of the list.
+    w.vm.sh("i=0; while cat /sys/block/dm-*/dm/name | grep -q orphan; do i=$((i + 1)); [ $i -lt 600 ] || exit 1; sleep 0.1; done")
+    w.check(len(mappings(w)) == 1, "the driver has closed the mapping of host attach")
+    w.kill_driver()
+    w.start_driver()
     host(w, "detach data-1")
     none_open(w)
-    w.detach(ns, 0)
-    w.blank("a")
+    for name, vf in (("a", 0), ("big", 1)):
+        w.detach(w.ns[name], vf)
+        w.blank(name)
 
 
 def next_call(volume, staged):

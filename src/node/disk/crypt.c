@@ -270,22 +270,46 @@ static bool mount_shows(const struct mount *m, const struct device *mapping)
 	return node && stat(node, &st) == 0 && S_ISBLK(st.st_mode) && st.st_rdev == mapping->devno;
 }
 
-/* FAILED_PRECONDITION: a mount that this process sees shows the mapping. */
-static int refuse_shown(const struct node *n, const struct device *mapping, struct err *err)
+/* Like mount_shows(), for a mount of another namespace, whose paths are not this process's. */
+static bool mount_may_show(const struct mount *m, const struct device *mapping)
 {
-	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	const char *name = strrchr(m->root, '/');
 
-	if (mount_table_read(n->o.proc_root, &t, err))
-		return -1;
-	for (size_t i = 0; i < t.n; i++) {
-		if (!mount_shows(&t.v[i], mapping))
+	return m->devno == mapping->devno ||
+	       (str_eq(m->fs_type, "devtmpfs") && name && str_eq(name + 1, mapping->name));
+}
+
+static int refuse_shown_in(const struct mount_table *t, const struct device *mapping,
+                           bool (*shows)(const struct mount *m, const struct device *mapping),
+                           const char *where, struct err *err)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		if (!shows(&t->v[i], mapping))
 			continue;
 		err_set(err, ERR_PRECONDITION,
-		        "its encrypted mapping %s is still shown at %s: unmount it there",
-		        mapping->path, t.v[i].target);
+		        "its encrypted mapping %s is still shown at %s%s: unmount it there",
+		        mapping->path, t->v[i].target, where);
 		return err_set_kind(err, ERR_KIND_HELD);
 	}
 	return 0;
+}
+
+/*
+ * FAILED_PRECONDITION: a mount shows the mapping, in this mount namespace or in that of the host, in
+ * which `host attach` may have bound its node.
+ */
+static int refuse_shown(const struct node *n, const struct device *mapping, struct err *err)
+{
+	struct mount_table own AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct mount_table host AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
+	struct err ignored = ERR_INIT;
+
+	if (mount_table_read(n->o.proc_root, &own, err) ||
+	    refuse_shown_in(&own, mapping, mount_shows, "", err))
+		return -1;
+	if (mount_table_read_of(n->o.proc_root, "1", &host, &ignored))
+		return 0; /* without hostPID, the driver sees only its own namespace */
+	return refuse_shown_in(&host, mapping, mount_may_show, " of the host", err);
 }
 
 int crypt_close(const struct node *n, const struct device *mapping, struct deadline d,

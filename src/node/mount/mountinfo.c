@@ -215,9 +215,10 @@ static void sort_lines(struct mount_table *t)
 	qsort_r(t->order, t->n, sizeof(*t->order), compare_targets, t->v);
 }
 
-int mount_table_read(const char *proc_root, struct mount_table *ret, struct err *err)
+int mount_table_read_of(const char *proc_root, const char *pid, struct mount_table *ret,
+                        struct err *err)
 {
-	char *path AUTO(free) = xasprintf("%s/self/mountinfo", proc_root);
+	char *path AUTO(free) = xasprintf("%s/%s/mountinfo", proc_root, pid);
 	struct mount_table t AUTO(mount_table_clear) = MOUNT_TABLE_INIT;
 	size_t len = 0;
 
@@ -230,6 +231,11 @@ int mount_table_read(const char *proc_root, struct mount_table *ret, struct err 
 	*ret = t;
 	t = (struct mount_table)MOUNT_TABLE_INIT;
 	return 0;
+}
+
+int mount_table_read(const char *proc_root, struct mount_table *ret, struct err *err)
+{
+	return mount_table_read_of(proc_root, "self", ret, err);
 }
 
 void mount_table_clear(struct mount_table *t)

@@ -49,6 +49,9 @@ struct mount_table {
  * exceeds the maximum size, or has a malformed line.
  */
 int mount_table_read(const char *proc_root, struct mount_table *ret, struct err *err) MUST_CHECK;
+/* Like mount_table_read(), for the mount namespace of another process ("1"). */
+int mount_table_read_of(const char *proc_root, const char *pid, struct mount_table *ret,
+                        struct err *err) MUST_CHECK;
 void mount_table_clear(struct mount_table *t);
 DEFINE_AUTO_VALUE(struct mount_table, mount_table_clear);
 /*
