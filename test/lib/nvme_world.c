@@ -374,7 +374,9 @@ static void change_part(const struct nvme_disk *d, int op)
 	struct blkpg_partition part = { .start = 1024 * 1024, .length = 8 * 1024 * 1024, .pno = 1 };
 	struct blkpg_ioctl_arg arg = { .op = op, .data = &part };
 
-	need(ioctl(d->fd, BLKPG, &arg) == 0, "BLKPG");
+	/* A tool of another test, such as mkfs.btrfs, may open each block device of the machine. */
+	for (struct deadline limit = wait_limit(); ioctl(d->fd, BLKPG, &arg) < 0;)
+		need(errno == EBUSY && wait_a_moment(limit), "BLKPG");
 }
 
 void nvme_part_add(const struct nvme_world *w, const struct nvme_disk *d, struct nvme_part *ret)
