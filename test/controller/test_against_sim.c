@@ -122,6 +122,30 @@ static bool exists(const struct kube_kind *kind, const char *name, bool *going)
 	return rc == 0;
 }
 
+static bool dpu_has_failed_condition(void)
+{
+	struct json *object AUTO(json_free) = NULL;
+	char *text AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+
+	ck_assert_msg(kube_get(sim.kube, &dpu_kind, SIM_NS, "n1-0000-26-00", wait_limit(), &object,
+	                       &err) == 0,
+	              "%s", err.msg);
+	text = json_print(object);
+	return strstr(text, "\"status\":\"False\"") != NULL;
+}
+
+/*
+ * Sets the fault. DPF writes the condition of a DPU later, and an attachment that DPF processes
+ * before that is attached.
+ */
+static void fault_in_effect(const char *fault)
+{
+	sim_fault(fault);
+	if (strstr(fault, "dpu-not-ready"))
+		WAIT_UNTIL(dpu_has_failed_condition());
+}
+
 static void costs(const char *what, const char *want)
 {
 	char *text AUTO(free) = sim_requests();
@@ -701,7 +725,7 @@ START_TEST(a_fault_has_its_code_its_text_and_leaves_what_it_says)
 
 	start();
 	prepare(r);
-	sim_fault(r->fault);
+	fault_in_effect(r->fault);
 	c.wait_timeout_ms = r->wait_ms;
 	IGNORE_RESULT(call(r->method, request_of(r), NULL, &err));
 	/* The fault would also hit the request of exists(). */
@@ -813,7 +837,7 @@ START_TEST(a_node_without_a_usable_dpu_gets_no_attachment)
 		free(sim_http("POST", to, by_dpu[_i].second));
 	}
 	if (by_dpu[_i].fault)
-		sim_fault(by_dpu[_i].fault);
+		fault_in_effect(by_dpu[_i].fault);
 	if (by_dpu[_i].code == ERR_DEADLINE)
 		c.wait_timeout_ms = 5000;
 	free(sim_requests());
