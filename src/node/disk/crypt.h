@@ -14,6 +14,9 @@
 #include "common/secret.h"
 #include "node/node.h"
 
+/* Bytes of a disk that are not part of its container: the header that libcryptsetup 2 writes. */
+#define CRYPT_HEADER_BYTES (16ULL * 1024 * 1024)
+
 struct crypt_request {
 	const struct node *node;
 	const char *volume_id;

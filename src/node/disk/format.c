@@ -65,9 +65,6 @@ struct format_plan {
 	bool container;      /* the device has a container whose format was interrupted */
 };
 
-/* Bytes of a disk that are not part of its container. */
-#define CONTAINER_HEADER (16ULL * 1024 * 1024)
-
 static struct crypt_request container_of_request(const struct node *n,
                                                  const struct format_request *r)
 {
@@ -334,12 +331,9 @@ static int make_container(struct formatting *f, struct err *err)
 	};
 	struct crypt_request c = container_of_request(f->n, &r);
 	struct err ignored = ERR_INIT;
-	int rc;
 
 	c.in_job = true;
-	rc = crypt_format(&c, err);
-
-	if (rc)
+	if (crypt_format(&c, err))
 		return -1;
 	f->container_made = true;
 	kill_point("format: container created");
@@ -494,7 +488,7 @@ static int refuse_many_nodes(const struct format_request *r, struct err *err)
 static int check_mkfs_size(const struct format_plan *p, struct err *err)
 {
 	const struct format_request *r = p->r;
-	uint64_t header = r->keys ? CONTAINER_HEADER : 0, size = r->dev->size;
+	uint64_t header = r->keys ? CRYPT_HEADER_BYTES : 0, size = r->dev->size;
 	char has[64], needs[64];
 
 	if (size <= header)

@@ -71,8 +71,8 @@ static int expand_grow(struct node *n, const struct expand_request *r, struct de
 	return grow_filesystem(n, r->volume_id, m->fs_type, l->dev.path, m->target, d, err);
 }
 
-/* Bytes of the disk that a container may leave unused: its header, and what its sectors round off. */
-#define CONTAINER_SLACK (17ULL * 1024 * 1024)
+/* Bytes of the disk that a grown container may leave unused: its header, and a part of a sector. */
+#define CONTAINER_SLACK (CRYPT_HEADER_BYTES + 1024 * 1024)
 
 /* Grows the container of an encrypted volume to its disk. */
 static int expand_container(struct node *n, const struct expand_request *r, struct deadline d,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The passphrase of host attach: which files are accepted, and what is read. */
+/* The passphrase of host attach: accepted files, and the bytes that are read. */
 #include "host/request.h"
 
 #include <stdio.h>

@@ -209,7 +209,7 @@ static const struct {
 	  NULL,
 	  { { P("allowDiscards"), "false" } },
 	  P("allowDiscards") ": needs " P("encryption") ": luks2" },
-	{ "discards that are no boolean",
+	{ "discards that are not a boolean",
 	  EMULATION_NVME,
 	  NULL,
 	  { { P("encryption"), "luks2" }, { P("allowDiscards"), "yes" } },

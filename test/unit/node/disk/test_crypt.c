@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Encrypted volumes without device-mapper: which code and text each result of the command "luks" has,
- * what the command gets, and what is refused before it runs. The mappings are tested in test/vm.
+ * the input of the command, and the refusals before it runs. The mappings are tested in test/vm.
  */
 #include "test/lib/suite.h"
 
