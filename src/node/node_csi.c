@@ -53,29 +53,24 @@ static int require_volume_path(const struct node *n, const char *path, struct er
 
 /* ---- secrets ---- */
 
-/* Moves a passphrase from the message, where it is overwritten, into `ret`. */
+/* Copies a passphrase; rpc_dispatch() overwrites that of the message at the end of the call. */
 static int take_passphrase(const struct kvs *secrets, const char *key, struct secret *ret,
                            struct err *err)
 {
-	char *text = (char *)(uintptr_t)kvs_get(secrets, key);
+	const char *text = kvs_get(secrets, key);
 	size_t n = text ? strlen(text) : 0;
 	bool fits = n <= sizeof(ret->text);
 
 	if (fits && n)
 		memcpy(ret->text, text, n);
 	ret->n = fits ? n : 0;
-	if (n)
-		explicit_bzero(text, n);
 	if (fits)
 		return 0;
 	return err_set(err, ERR_INVALID, "Secrets: %s has %zu bytes, at most %d are supported", key,
 	               n, SECRET_MAX);
 }
 
-/*
- * Returns the passphrases of the request's secret in *ret; leaves NULL if it has no passphrase. `secrets` is the map
- * field of that name.
- */
+/* Returns the passphrases of the request's secret in *ret; leaves NULL if it has no passphrase. */
 static int take_passphrases(const struct kvs *secrets, struct passphrases **ret, struct err *err)
 {
 	struct passphrases *p AUTO(passphrases_free) = NULL;

@@ -45,16 +45,26 @@
 #define GROW_SLACK (16ULL * 1024 * 1024)
 #define UNDO_CLOSE_MS 1000 /* time limit for closing the container after a failed stage */
 
+/* Returns the disk, even while its mapping is the staged device. */
+static const struct device *disk_of(const struct staging *s)
+{
+	return s->disk_fd >= 0 ? &s->disk : &s->dev;
+}
+
+/* The number of a mapping is new at each open, so records have that of the disk. */
+static uint64_t diskseq_of(const struct staging *s)
+{
+	return s->disk_fd >= 0 ? s->disk_diskseq : s->diskseq;
+}
+
 /*
  * Called right before the disk is mounted or bound, because its user may write to it after that.
  * Removes the records of mkfs and e2fsck runs on the disk.
  */
 static int stage_disk_hand_out(const struct staging *s, struct err *err)
 {
-	const bool mapped = s->disk_fd >= 0;
-
-	if (disk_records_end(s->node, s->r->volume_id, mapped ? &s->disk : &s->dev,
-	                     mapped ? s->disk_diskseq : s->diskseq, s->read_only, err))
+	if (disk_records_end(s->node, s->r->volume_id, disk_of(s), diskseq_of(s), s->read_only,
+	                     err))
 		return -1;
 	kill_point("stage: records of the disk ended");
 	return 0;
@@ -62,8 +72,7 @@ static int stage_disk_hand_out(const struct staging *s, struct err *err)
 
 static int stage_disk_set_queue(const struct staging *s, struct err *err)
 {
-	return queue_settings_write(s->node, s->r->volume_id, s->disk_fd >= 0 ? &s->disk : &s->dev,
-	                            &s->r->params, err);
+	return queue_settings_write(s->node, s->r->volume_id, disk_of(s), &s->r->params, err);
 }
 
 /* ---- encrypted volumes ---- */
@@ -443,8 +452,7 @@ static int stage_disk_check_content(const struct staging *s, const struct fsprob
 		.fd = s->fd,
 		.fs = fs,
 		.read_only = s->read_only,
-		/* that of a mapping is new at each open */
-		.diskseq = s->disk_fd >= 0 ? s->disk_diskseq : s->diskseq,
+		.diskseq = diskseq_of(s),
 		.attachment = s->r->attachment,
 	};
 

@@ -13,6 +13,7 @@
 #define BYTES(s) (const uint8_t *)(s), sizeof(s) - 1
 
 static int entered;
+static const char *secret; /* of the message; set by the handler */
 
 static int delete_volume(void *self, struct rpc_call *call, const void *req,
                          ProtobufCMessage **resp, struct err *err)
@@ -21,6 +22,10 @@ static int delete_volume(void *self, struct rpc_call *call, const void *req,
 
 	(void)self;
 	entered++;
+	if (r->n_secrets) {
+		secret = r->secrets[0]->value;
+		ck_assert_str_eq(secret, "key");
+	}
 	if (str_eq(r->volume_id, "bad"))
 		return err_set(err, ERR_PRECONDITION, "volume bad is attached");
 	if (str_eq(r->volume_id, "wrong-type"))
@@ -261,7 +266,43 @@ START_TEST(every_call_has_an_id_of_its_own_and_no_deadline)
 }
 END_TEST
 
+START_TEST(the_secrets_of_a_call_are_overwritten_at_its_end)
+{
+	static const struct {
+		const char *in;
+		size_t n;
+		int code;
+	} calls[] = {
+		{ "\x0a\x01v\x12\x08\x0a\x01k\x12\x03key", 13, ERR_OK },
+		{ "\x0a\x03"
+		  "bad\x12\x08\x0a\x01k\x12\x03key",
+		  15, ERR_PRECONDITION },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+		struct err err = ERR_INIT;
+		struct rpc_call call;
+		uint8_t *out = NULL;
+		size_t n_out;
+
+		secret = NULL;
+		service.locks = keylock_new();
+		rpc_call_init(&call, "/csi.v1.Controller/Test");
+		IGNORE_RESULT(rpc_dispatch(&service, &methods[0], &call,
+		                           (const uint8_t *)calls[i].in, calls[i].n, &out, &n_out,
+		                           &err));
+		ck_assert_int_eq(err.code, calls[i].code);
+		ck_assert_ptr_nonnull(secret);
+		ck_assert_mem_eq(secret, "\0\0\0", 4);
+		rpc_call_clear(&call);
+		service.locks = keylock_free(service.locks);
+		free(out);
+	}
+}
+END_TEST
+
 SUITE("rpc", LOOP(a_call_ends_with_its_code, ARRAY_LEN(rows)), the_answer_is_packed,
       a_locked_volume_aborts_and_runs_nothing, what_unpacks_beyond_the_arena_is_refused,
       what_is_unknown_takes_no_memory_of_the_call, methods_are_found_by_their_whole_path,
-      every_call_has_an_id_of_its_own_and_no_deadline);
+      every_call_has_an_id_of_its_own_and_no_deadline,
+      the_secrets_of_a_call_are_overwritten_at_its_end);
