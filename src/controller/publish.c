@@ -138,21 +138,43 @@ static int check_attachable(struct controller *c, const struct attach_request *r
  * any other attachment counts as a conflict, and both drivers may fail until their callers retry.
  */
 
-/* Searches for an older attachment; scan->n_elsewhere is 0 if all are newer. */
-static int scan_conflicts(const struct controller *c, const struct json *object, bool made,
-                          struct await *a, struct attachment_scan *scan, struct err *err)
+/* Sets scan->than to the sequence number of this driver's attachment, or to ATTACHMENT_UNSEEN. */
+static int await_seq(const struct controller *c, const struct json *object, bool made,
+                     struct await *a, struct attachment_scan *scan, struct err *err)
 {
 	struct dpu_attachment_key ours = dpu_attachment_key(object);
-	/* If all attachments are being re-read, the watch is not at fault. */
-	int rc = attachment_index_ready(c->attachments, a->d, err);
+	int rc;
 
+	scan->than = ATTACHMENT_UNSEEN;
+	if (!c->attachments)
+		return 0;
+	/* If all attachments are being re-read, the watch is not at fault. */
+	rc = attachment_index_ready(c->attachments, a->d, err);
 	if (rc < 0)
 		return -1;
 	if (rc == 0 && made)
 		await_event(a, object, DPF_MS);
-	scan->older_only = true;
 	scan->than = attachment_index_await(c->attachments, ours.volume, ours.node, ours.uid, a->d);
-	return attachments_scan(c, a->d, scan, err);
+	return 0;
+}
+
+/*
+ * Searches for attachments of the volume to other nodes that are older than `object`, this driver's
+ * attachment; `made` is set if this call has created it. scan->n_elsewhere is 0 if all are newer.
+ */
+static int scan_older(const struct controller *c, const struct json *object, bool made,
+                      struct await *a, struct attachment_scan *scan, struct err *err)
+{
+	scan->older_only = true;
+	if (await_seq(c, object, made, a, scan, err) || attachments_scan(c, a->d, scan, err)) {
+		/*
+		 * This driver's attachment may exist, so an error that does not name another
+		 * attachment must not be final.
+		 */
+		open_error(err);
+		return err_wrap(err, "looking for other attachments of volume %s", scan->volume);
+	}
+	return 0;
 }
 
 /*
@@ -188,14 +210,8 @@ static int attach_conflict_check(const struct controller *c, const struct attach
 
 	if (!c->attachments || access_mode_is_multi_node(r->cap.mode))
 		return 0;
-	if (scan_conflicts(c, object, made, a, &scan, err)) {
-		/*
-		 * This driver's attachment may exist, so an error that does not name another
-		 * attachment must not be final.
-		 */
-		open_error(err);
-		return err_wrap(err, "looking for other attachments of volume %s", r->volume);
-	}
+	if (scan_older(c, object, made, a, &scan, err))
+		return -1;
 	if (!scan.n_elsewhere)
 		return 0;
 	if (made && withdraw_attachment(c, object, a, err))
@@ -206,6 +222,36 @@ static int attach_conflict_check(const struct controller *c, const struct attach
 		"by another driver or by hand; %s allows one node at a time%s",
 		r->volume, scan.elsewhere, scan.elsewhere_name, access_mode_name(r->cap.mode),
 		made ? "" : "; detach it from one of the two");
+}
+
+/* ---- which of several nodes creates the container ---- */
+
+/*
+ * If two nodes created the container (LUKS2) of an encrypted volume at the same time, each would use
+ * a key of its own, and the data of one of them would be lost. So of several nodes that may write,
+ * only the node with the oldest attachment may create the container. While that attachment exists,
+ * no other attachment is the oldest. Once it is deleted, DPF has detached the node. If the order is
+ * unknown, no node may create the container. Nothing is stored: a node that is attached again has
+ * the newest attachment.
+ */
+static bool needs_format_node(const struct attach_request *r, const struct volume_params *p)
+{
+	return p->encryption && access_mode_is_multi_node(r->cap.mode) &&
+	       !access_mode_is_reader_only(r->cap.mode);
+}
+
+/* Finds this node, or a node with an older attachment; *ret is its name, malloc'ed. */
+static int find_format_node(const struct controller *c, const struct attach_request *r,
+                            const struct json *object, bool made, struct await *a, char **ret,
+                            struct err *err)
+{
+	struct attachment_scan scan AUTO(attachment_scan_clear) = { .volume = r->volume,
+		                                                    .node = r->node };
+
+	if (scan_older(c, object, made, a, &scan, err))
+		return -1;
+	*ret = scan.n_elsewhere ? TAKE(scan.elsewhere) : xstrdup(r->node);
+	return 0;
 }
 
 /* ---- the attachment ---- */
@@ -295,7 +341,14 @@ static int obtain_attachment(struct controller *c, const struct attach_request *
 struct attaching {
 	enum emulation kind;      /* kind of the volume */
 	struct dpu_attachment is; /* the attachment's newest state */
+	char *format_node;        /* owned; find_format_node() */
 };
+
+static void attaching_clear(struct attaching *a)
+{
+	free(a->format_node);
+}
+DEFINE_AUTO_VALUE(struct attaching, attaching_clear);
 
 static int attached_readiness(void *arg, const struct json *object, struct str *why,
                               struct err *err)
@@ -325,13 +378,15 @@ static int attach_and_wait(struct controller *c, const struct attach_request *r,
 	struct json *object AUTO(json_free) = NULL;
 	bool made = false;
 
-	*ret = (struct attaching) { .kind = p->emulation, .is = { .message = "" } };
 	if (await_open(c, &dpu_attachment_kind, name, d, a, err) ||
 	    obtain_attachment(c, r, p, a, &object, &made, err))
 		return -1;
 	if (!object_uid(object, a->ref, err))
 		return recode_after_create(err, &ret->is);
 	if (attach_conflict_check(c, r, object, made, a, err))
+		return -1;
+	if (needs_format_node(r, p) &&
+	    find_format_node(c, r, object, made, a, &ret->format_node, err))
 		return -1;
 	if (await_ready(a, TAKE(object), PUBLISH_GOAL, attached_readiness, ret, err))
 		return recode_after_create(err, &ret->is);
@@ -353,7 +408,7 @@ int volume_attach(struct controller *c, const struct attach_request *r, struct d
 	struct json *object AUTO(json_free) = NULL;
 	struct await a AUTO(await_close) = { .c = c };
 	char name[OBJECT_NAME_MAX + 1];
-	struct attaching attachment;
+	struct attaching attachment AUTO(attaching_clear) = { .is = { .message = "" } };
 	struct volume_params p;
 	struct dpu_volume v;
 
@@ -365,6 +420,7 @@ int volume_attach(struct controller *c, const struct attach_request *r, struct d
 	if (!attachment_object_name(r->node, r->volume, name))
 		return err_set(err, ERR_INVALID,
 		               "NodeId: \"%s\" cannot be part of an object's name", r->node);
+	attachment.kind = p.emulation;
 	if (attach_and_wait(c, r, &p, name, d, &a, &attachment, err))
 		return attach_failed(c, r, err);
 	/*
@@ -373,6 +429,6 @@ int volume_attach(struct controller *c, const struct attach_request *r, struct d
 	 */
 	attachment_there(c, a.last);
 	kill_point("attach: done, not answered");
-	return attachment_publish_context(&attachment.is, attachment.kind, v.capacity, arena, ret,
-	                                  err);
+	return attachment_publish_context(&attachment.is, attachment.kind, v.capacity,
+	                                  attachment.format_node, arena, ret, err);
 }

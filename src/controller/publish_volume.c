@@ -16,14 +16,14 @@
 #include "volume/context_keys.h"
 
 /*
- * Parses the function keys of the volume context; the node parses the keys for mkfs. The kind comes
- * from the volume, not from the context, because the Go plugin and users do not write it there.
+ * Parses the keys of the volume context that an attach needs; the node parses the others. The kind
+ * comes from the volume, not from the context, because the Go plugin and users do not write it there.
  */
-static int read_function(const struct kvs *context, const struct dpu_volume *v,
-                         struct volume_params *ret, struct err *err)
+static int read_context(const struct kvs *context, const struct dpu_volume *v,
+                        struct volume_params *ret, struct err *err)
 {
 	static const char *const keys[] = { PARAM_FUNCTION_TYPE, PARAM_HOTPLUG_FUNCTION,
-		                            PARAM_EMULATION };
+		                            PARAM_EMULATION, PARAM_ENCRYPTION };
 	struct kv kept[ARRAY_LEN(keys)];
 	struct kvs map = { kept, 0 };
 
@@ -70,7 +70,7 @@ static int check_publish(const struct dpu_volume *v, const struct attach_request
 {
 	if (check_published_volume(v, r, err))
 		return -1;
-	return read_function(&r->volume_context, v, ret, err);
+	return read_context(&r->volume_context, v, ret, err);
 }
 
 /* An additional return value: a refusal needs a read from etcd. */

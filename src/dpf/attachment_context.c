@@ -74,14 +74,15 @@ bool attachment_is_stale(const struct json *object, const struct dpu_attachment 
 }
 
 int attachment_publish_context(const struct dpu_attachment *a, enum emulation kind,
-                               int64_t capacity, struct arena *arena, struct kvs *ret,
-                               struct err *err)
+                               int64_t capacity, const char *format_node, struct arena *arena,
+                               struct kvs *ret, struct err *err)
 {
 	const struct publish_context c = {
 		.volume = a->key.volume,
 		.attachment = a->key.name,
 		.attachment_uid = a->key.uid,
 		.attachment_created = a->key.created,
+		.format_node = format_node,
 		.pci = a->pci_address,
 		.vuid = a->func_vuid,
 		.emulation = kind,

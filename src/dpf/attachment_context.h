@@ -26,9 +26,10 @@ bool attachment_is_stale(const struct json *object, const struct dpu_attachment 
 /*
  * Writes the publish context to *ret, in the arena. The attachment must be complete. Exactly one of
  * nv-nvmeNsID and nv-virtioFsTag is set, which determines the kind on the node. capacity: bytes; 0:
- * not known, the key is omitted. Logs when metadata are omitted because they are too long.
+ * not known, the key is omitted. format_node: NULL: the key is omitted. Logs when metadata are omitted
+ * because they are too long.
  * UNAVAILABLE as for publish_context_write().
  */
 int attachment_publish_context(const struct dpu_attachment *a, enum emulation kind,
-                               int64_t capacity, struct arena *arena, struct kvs *ret,
-                               struct err *err) MUST_CHECK;
+                               int64_t capacity, const char *format_node, struct arena *arena,
+                               struct kvs *ret, struct err *err) MUST_CHECK;

@@ -206,7 +206,7 @@ int host_request_make(struct host_request *q, const struct node *n, struct err *
 	if (request_read_key(q, err))
 		return -1;
 	q->stage.keys = q->keys;
-	if (attachment_publish_context(&q->f->is, q->f->kind, 0, &q->arena, &publish, err) ||
+	if (attachment_publish_context(&q->f->is, q->f->kind, 0, NULL, &q->arena, &publish, err) ||
 	    request_check_options(q, err) || request_check_owners(q, n, err) ||
 	    context_check_id(volume, err) ||
 	    volume_cap_check(&q->stage.cap, q->f->kind, "--fstype", err) ||

@@ -123,6 +123,7 @@ static int stage_volume(void *self, struct rpc_call *call, const void *req, Prot
 	s.keys = s.params.encryption ? keys : NULL;
 	s.attachment = kvs_get(&publish_context, PUBLISH_ATTACHMENT_UID);
 	s.attachment_created = kvs_get(&publish_context, PUBLISH_ATTACHMENT_CREATED);
+	s.format_node = kvs_get(&publish_context, PUBLISH_FORMAT_NODE);
 	return node_stage(self, &s, call->deadline, err);
 }
 

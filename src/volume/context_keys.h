@@ -57,6 +57,7 @@
 #define PUBLISH_CAPACITY DRIVER_PREFIX "capacityBytes"
 #define PUBLISH_ATTACHMENT_UID DRIVER_PREFIX "attachmentUID"
 #define PUBLISH_ATTACHMENT_CREATED DRIVER_PREFIX "attachmentCreated"
+#define PUBLISH_FORMAT_NODE DRIVER_PREFIX "formatNode"
 
 /*
  * Annotations of a DPUVolume, for values that have no field in the CR. In addition, each prefixed

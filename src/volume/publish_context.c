@@ -103,7 +103,7 @@ int publish_context_write(const struct publish_context *c, const struct kvs *ven
                           struct arena *arena, struct kvs *ret, const char **ret_cut,
                           struct err *err)
 {
-	struct kv *list = arena_alloc(arena, (10 + vendor->n) * sizeof(*list));
+	struct kv *list = arena_alloc(arena, (11 + vendor->n) * sizeof(*list));
 	size_t n = 0, own;
 
 	assert(*c->pci && (c->emulation == EMULATION_VIRTIOFS ? *c->tag != '\0' : c->nsid > 0));
@@ -113,6 +113,7 @@ int publish_context_write(const struct publish_context *c, const struct kvs *ven
 	add_number(list, &n, PUBLISH_CAPACITY, c->capacity, arena);
 	add(list, &n, PUBLISH_ATTACHMENT_UID, c->attachment_uid, arena);
 	add(list, &n, PUBLISH_ATTACHMENT_CREATED, c->attachment_created, arena);
+	add(list, &n, PUBLISH_FORMAT_NODE, c->format_node, arena);
 	own = n;
 	for (size_t i = 0; i < vendor->n; i++)
 		if (!is_reserved(vendor->v[i].key))
@@ -173,6 +174,7 @@ int publish_context_read(const struct kvs *map, enum emulation expected,
 		.attachment = kvs_get_or(map, PUBLISH_ATTACHMENT_NAME, ""),
 		.attachment_uid = kvs_get_or(map, PUBLISH_ATTACHMENT_UID, ""),
 		.attachment_created = kvs_get_or(map, PUBLISH_ATTACHMENT_CREATED, ""),
+		.format_node = kvs_get_or(map, PUBLISH_FORMAT_NODE, ""),
 		.pci = kvs_get_or(map, PUBLISH_PCI_ADDRESS, ""),
 		.vuid = kvs_get_or(map, PUBLISH_FUNC_VUID, ""),
 		.emulation = publish_context_emulation(map, expected),

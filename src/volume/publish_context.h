@@ -18,6 +18,8 @@ struct publish_context {
 	const char *volume, *attachment, *attachment_uid; /* names of the objects, and a UID */
 	/* the attachment's creationTimestamp, RFC 3339; not checked */
 	const char *attachment_created;
+	/* the only node that may create the container of a volume that several nodes may write */
+	const char *format_node;
 	const char *pci;          /* address of the PCI function, with or without its domain */
 	const char *vuid;         /* VPD field VU of the function */
 	enum emulation emulation; /* determines which of the following members are set */

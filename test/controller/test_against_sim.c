@@ -1230,6 +1230,7 @@ struct driver {
 	struct controller c;
 	struct keylock *locks;
 	const char *request;
+	struct json *reply;
 	struct err err;
 	int rc;
 	pthread_t thread;
@@ -1253,8 +1254,46 @@ static void *publish_thread(void *arg)
 	struct driver *d = arg;
 	struct json *q AUTO(json_free) = parse(d->request);
 
-	d->rc = door_call(&d->c, d->locks, "ControllerPublishVolume", q, NULL, &d->err);
+	d->rc = door_call(&d->c, d->locks, "ControllerPublishVolume", q, &d->reply, &d->err);
 	return NULL;
+}
+
+static void start_two(struct driver both[2])
+{
+	start();
+	c.wait_timeout_ms = 60000; /* with a mute watch, a change is seen after about 5 s */
+	both[0].c = c;
+	both[0].locks = locks;
+	both[1].c = second_controller();
+	both[1].locks = keylock_new();
+}
+
+static void stop_two(struct driver both[2])
+{
+	for (int i = 0; i < 2; i++)
+		json_free(both[i].reply);
+	kube_free(both[1].c.kube);
+	attachment_index_free(both[1].c.attachments);
+	keylock_free(both[1].locks);
+	stop();
+}
+
+/* Neither has found an attachment, and both create one, since a POST takes 300 ms. */
+static void publish_at_once(struct driver both[2], const char *fault)
+{
+	if (fault)
+		sim_fault(fault);
+	sim_fault("{\"verb\":\"create\",\"resource\":\"dpuvolumeattachments\","
+	          "\"latencyMs\":300}");
+	for (int i = 0; i < 2; i++) {
+		json_free(TAKE(both[i].reply));
+		err_clear(&both[i].err);
+		ck_assert_int_eq(pthread_create(&both[i].thread, NULL, publish_thread, &both[i]),
+		                 0);
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(both[i].thread, NULL);
+	sim_heal();
 }
 
 static int attachments_left(void)
@@ -1277,40 +1316,25 @@ static const struct {
 	{ "events come twice", ATTACHMENTS("\"event\":\"twice\""), 3, 1 },
 };
 
-/* Neither has found an attachment, and both create one, since a POST takes 300 ms. */
 START_TEST(two_drivers_at_once_leave_one_attachment)
 {
 	struct driver both[2] = { { .request = PUBLISH("pvc-1", "n1") },
 		                  { .request = PUBLISH("pvc-1", "n2") } };
 	int published;
 
-	start();
-	c.wait_timeout_ms = 60000; /* with a mute watch, a change is seen after about 5 s */
+	start_two(both);
 	succeeds("CreateVolume", CREATE("pvc-1"));
-	both[0].c = c;
-	both[0].locks = locks;
-	both[1].c = second_controller();
-	both[1].locks = keylock_new();
 	for (int round = 0; round < races[_i].rounds; round++) {
 		published = 0;
-		if (races[_i].fault)
-			sim_fault(races[_i].fault);
-		sim_fault("{\"verb\":\"create\",\"resource\":\"dpuvolumeattachments\","
-		          "\"latencyMs\":300}");
-		for (int i = 0; i < 2; i++)
-			ck_assert_int_eq(
-				pthread_create(&both[i].thread, NULL, publish_thread, &both[i]), 0);
+		publish_at_once(both, races[_i].fault);
 		for (int i = 0; i < 2; i++) {
-			pthread_join(both[i].thread, NULL);
 			published += both[i].rc == 0;
 			ck_assert_msg(both[i].rc == 0 || both[i].err.code == ERR_PRECONDITION,
 			              "%s: %s", races[_i].what, both[i].err.msg);
 			ck_assert_msg(both[i].rc == 0 ||
 			                      strstr(both[i].err.msg, "allows one node at a time"),
 			              "%s", both[i].err.msg);
-			err_clear(&both[i].err);
 		}
-		sim_heal();
 		ck_assert_msg(published <= 1 && published >= races[_i].published,
 		              "%s: %d published", races[_i].what, published);
 		ck_assert_msg(attachments_left() == published, "%s: %d published, %d left",
@@ -1318,10 +1342,44 @@ START_TEST(two_drivers_at_once_leave_one_attachment)
 		succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
 		succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n2"));
 	}
-	kube_free(both[1].c.kube);
-	attachment_index_free(both[1].c.attachments);
-	keylock_free(both[1].locks);
-	stop();
+	stop_two(both);
+}
+END_TEST
+
+#define SHARED "{\"block\":{},\"access_mode\":{\"mode\":\"MULTI_NODE_MULTI_WRITER\"}}"
+#define PUBLISH_SHARED(node)                                                     \
+	"{\"volume_id\":\"pvc-1\",\"node_id\":\"" node "\",\"volume_context\":{" \
+	"\"csi.snap.nvidia.com/encryption\":\"luks2\"},\"volume_capability\":" SHARED "}"
+
+/* Otherwise two nodes could create the container of an encrypted volume, each with its own key. */
+START_TEST(of_two_nodes_that_get_an_encrypted_volume_at_once_one_formats)
+{
+	static const char *const nodes[] = { "n1", "n2" };
+	struct driver both[2] = { { .request = PUBLISH_SHARED("n1") },
+		                  { .request = PUBLISH_SHARED("n2") } };
+	int named;
+
+	start_two(both);
+	succeeds("CreateVolume",
+	         "{\"name\":\"pvc-1\",\"capacity_range\":{\"required_bytes\":1073741824},"
+	         "\"volume_capabilities\":[" SHARED "],\"parameters\":{\"policy\":"
+	         "\"example-policy\",\"csi.snap.nvidia.com/encryption\":\"luks2\"}}");
+	for (int round = 0; round < (races[_i].rounds + 1) / 2; round++) {
+		named = 0;
+		publish_at_once(both, races[_i].fault);
+		for (int i = 0; i < 2; i++) {
+			ck_assert_msg(both[i].rc == 0, "%s: %s", races[_i].what, both[i].err.msg);
+			named += str_eq(
+				json_text(json_member(json_at(both[i].reply, "publish_context"),
+			                              "csi.snap.nvidia.com/formatNode")),
+				nodes[i]);
+		}
+		ck_assert_msg(named <= 1 && named >= races[_i].published, "%s: %d nodes format",
+		              races[_i].what, named);
+		succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n1"));
+		succeeds("ControllerUnpublishVolume", UNPUBLISH("pvc-1", "n2"));
+	}
+	stop_two(both);
 }
 END_TEST
 
@@ -1712,6 +1770,7 @@ SUITE_TIMEOUT("controller against snap-sim", 120, a_volume_lives_from_create_to_
               no_end_is_told_as_soon_as_a_server_answers_again,
               LOOP(the_index_ends_with_what_a_list_says, ARRAY_LEN(disturbances)),
               LOOP(two_drivers_at_once_leave_one_attachment, ARRAY_LEN(races)),
+              LOOP(of_two_nodes_that_get_an_encrypted_volume_at_once_one_formats, ARRAY_LEN(races)),
               many_volumes_at_once_do_not_disturb_each_other, a_caller_that_goes_ends_the_wait,
               a_volume_grows_where_the_crd_lets_it, where_the_crd_forbids_it_growing_is_not_offered,
               LOOP(a_schema_that_cannot_be_read_is_read_by_the_next_question, ARRAY_LEN(unread)),

@@ -469,19 +469,29 @@ static int refuse_large_sectors(const struct format_request *r, struct err *err)
 }
 
 /*
- * Two nodes could create containers on one disk at the same time, each with a key of its own, and the
- * data of one of them would be lost.
+ * Of two nodes that create a container on one disk at the same time, each has a key of its own, and
+ * the data of one of them is lost. So the controller selects one node (controller/publish.c).
  */
-static int refuse_many_nodes(const struct format_request *r, struct err *err)
+static int refuse_other_node(const struct format_plan *p, struct err *err)
 {
-	if (!r->keys || !r->many_nodes || r->read_only)
+	const struct format_request *r = p->r;
+
+	if (!r->keys || !r->many_nodes || r->read_only || str_eq(r->format_node, p->n->o.id))
 		return 0;
-	return err_set(
-		err, ERR_PRECONDITION,
-		"%s has no LUKS2 container, and a volume that several nodes may write at the "
-		"same time is not formatted; next: stage it once with an access mode of one "
-		"node (a PersistentVolume with ReadWriteOnce), which creates the container",
-		r->dev->path);
+	if (str_empty(r->format_node))
+		return err_set(
+			err, ERR_PRECONDITION,
+			"%s has no LUKS2 container, and several nodes may write to the volume: "
+			"only the node that the publish context names creates the container, "
+			"and it names none (" PUBLISH_FORMAT_NODE
+			"); next: update the controller, and attach the volume again",
+			r->dev->path);
+	return err_set(err, ERR_UNAVAILABLE,
+	               "%s has no LUKS2 container yet, and of the nodes that may write to the "
+	               "volume, only %s creates it, because the volume was attached to it first; "
+	               "next: wait until %s has staged the volume. If it no longer has the volume, "
+	               "scale the volume's pods to zero until its VolumeAttachments are deleted",
+	               r->dev->path, r->format_node, r->format_node);
 }
 
 /* Checks the parameters of mkfs against the space that the filesystem will have. */
@@ -505,7 +515,7 @@ static int format(const struct format_plan *p, struct deadline d, struct fsprobe
 	const struct disk_record record = record_of(p);
 	int rc = refuse_large_sectors(r, err);
 
-	if (rc || refuse_many_nodes(r, err))
+	if (rc || refuse_other_node(p, err))
 		return -1;
 	rc = disk_record_matches(p->n, DISK_RECORD_MKFS, &record, err);
 	if (rc < 0)

@@ -28,7 +28,8 @@ struct format_request {
 	const struct passphrases *keys;
 	bool raw;
 	bool reader;     /* the access mode only reads, so the container is opened read-only */
-	bool many_nodes; /* nodes may format at the same time, so this call must not */
+	bool many_nodes; /* several nodes may write, so only format_node creates the container */
+	const char *format_node; /* as in struct stage_request */
 };
 
 /*

@@ -419,6 +419,7 @@ static struct format_request stage_disk_format(const struct staging *s)
 		.raw = s->r->cap.type == ACCESS_BLOCK,
 		.reader = access_mode_is_reader_only(s->r->cap.mode),
 		.many_nodes = access_mode_is_multi_node(s->r->cap.mode),
+		.format_node = s->r->format_node,
 	};
 }
 

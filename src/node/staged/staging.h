@@ -31,6 +31,8 @@ struct stage_request {
 	const char *attachment; /* UID of the volume's attachment; "" or NULL: unknown */
 	/* the attachment's creationTimestamp; "" or NULL: unknown */
 	const char *attachment_created;
+	/* the only node that may create a container for several nodes; NULL: none */
+	const char *format_node;
 	/*
 	 * For errors: the command-line option that replaces formatPolicy; NULL: the policy is from
 	 * a StorageClass.

@@ -1287,6 +1287,117 @@ START_TEST(who_was_later_gives_way_to_another_driver)
 }
 END_TEST
 
+#define OF_MODE(mode)                                              \
+	"\"volume_capability\":{\"access_mode\":{\"mode\":\"" mode \
+	"\"},\"mount\":null,\"block\":{}}"
+#define MANY OF_MODE("MULTI_NODE_MULTI_WRITER")
+#define ENCRYPTED "\"volume_context\":{\"csi.snap.nvidia.com/encryption\":\"luks2\"},"
+#define OURS LABELLED(NAME, "pvc-1", "n1")
+#define THEIRS LABELLED("n2-pvc-1", "pvc-1", "n2")
+
+static void untyped_volume(void)
+{
+	fake_change_text(V, "pvc-1",
+	                 "{\"metadata\":{\"annotations\":{\"csi.snap.nvidia.com/accessType\":"
+	                 "null}},\"spec\":{\"accessModes\":[\"ReadWriteOnce\",\"ReadOnlyMany\","
+	                 "\"ReadWriteMany\"]}}");
+}
+
+/* Only one of two nodes may create the container of an encrypted volume. */
+START_TEST(of_several_writers_the_one_with_the_oldest_attachment_formats)
+{
+	static const struct {
+		const char *what, *request;
+		const char *listed[2];      /* exist before the driver starts */
+		const char *first, *second; /* created just before our POST */
+		bool quiet, lists;          /* the watch brings nothing; there is no index */
+		const char *node;           /* NULL: none is named */
+	} rows[] = {
+		{ .what = "alone", .request = ENCRYPTED MANY, .node = "n1" },
+		{ .what = "alone, by lists",
+		  .request = ENCRYPTED MANY,
+		  .lists = true,
+		  .node = "n1" },
+		{ .what = "another was first",
+		  .request = ENCRYPTED MANY,
+		  .first = THEIRS,
+		  .node = "n2" },
+		{ .what = "another was there before the start",
+		  .request = ENCRYPTED MANY,
+		  .listed = { THEIRS },
+		  .node = "n2" },
+		{ .what = "a person's was first",
+		  .request = ENCRYPTED MANY,
+		  .first = ATTACHMENT("n2-pvc-1", "pvc-1", "n2"),
+		  .node = "n2" },
+		{ .what = "ours was first",
+		  .request = ENCRYPTED MANY,
+		  .first = OURS,
+		  .second = THEIRS,
+		  .node = "n1" },
+		{ .what = "ours was second",
+		  .request = ENCRYPTED MANY,
+		  .first = THEIRS,
+		  .second = OURS,
+		  .node = "n2" },
+		{ .what = "a start has no order",
+		  .request = ENCRYPTED MANY,
+		  .listed = { OURS, THEIRS },
+		  .node = "n2" },
+		{ .what = "lists have no order",
+		  .request = ENCRYPTED MANY,
+		  .first = OURS,
+		  .second = THEIRS,
+		  .lists = true,
+		  .node = "n2" },
+		{ .what = "a mute watch has no order",
+		  .request = ENCRYPTED MANY,
+		  .first = OURS,
+		  .second = THEIRS,
+		  .quiet = true,
+		  .node = "n2" },
+		{ .what = "another volume was first",
+		  .request = ENCRYPTED MANY,
+		  .first = LABELLED("n2-pvc-2", "pvc-2", "n2"),
+		  .node = "n1" },
+		{ .what = "one writer of many nodes",
+		  .request = ENCRYPTED OF_MODE("MULTI_NODE_SINGLE_WRITER"),
+		  .first = THEIRS,
+		  .node = "n2" },
+		{ .what = "not encrypted", .request = MANY },
+		{ .what = "one node", .request = ENCRYPTED OF_MODE("SINGLE_NODE_WRITER") },
+		{ .what = "readers", .request = ENCRYPTED OF_MODE("MULTI_NODE_READER_ONLY") },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *patch AUTO(free) = xasprintf("{%s}", rows[i].request);
+		struct json *reply AUTO(json_free) = NULL;
+		const char *node;
+		struct err err = ERR_INIT;
+
+		indexed = !rows[i].lists;
+		setup();
+		untyped_volume();
+		for (size_t k = 0; k < 2 && rows[i].listed[k]; k++)
+			fake_put(A, rows[i].listed[k]);
+		if (indexed)
+			c.attachments = attachment_index_new(NULL, FAKE_NS, c.driver_name);
+		fake.follower.quiet = rows[i].quiet;
+		fake.before_create[0] = rows[i].first;
+		fake.before_create[1] = rows[i].second;
+		fake.on_create = fake_json(STATUS(""));
+		if (rows[i].second || rows[i].listed[1])
+			fake_then(A, NAME, STATUS(""));
+		ck_assert_msg(publish(patch, &reply, &err) == 0, "%s: %s", rows[i].what, err.msg);
+		node = json_text(json_member(json_at(reply, "publish_context"),
+		                             "csi.snap.nvidia.com/formatNode"));
+		ROW_STR_EQ(rows[i].what, node ? node : "none",
+		           rows[i].node ? rows[i].node : "none");
+		teardown();
+	}
+}
+END_TEST
+
 /* Our attachment exists, so an error while removing it is not final. */
 START_TEST(who_was_first_goes_on_although_the_later_one_stays)
 {
@@ -1731,6 +1842,7 @@ SUITE("publish", LOOP(a_refusal_that_a_person_has_to_end_is_an_event, ARRAY_LEN(
       a_volume_whose_name_is_no_label_is_found_by_its_hash,
       a_node_that_was_found_is_not_asked_for_again,
       a_csinode_that_is_not_there_is_not_asked_for_each_time,
+      of_several_writers_the_one_with_the_oldest_attachment_formats,
       who_was_later_gives_way_to_another_driver, who_was_first_goes_on_although_the_later_one_stays,
       what_is_read_instead_of_what_was_expected_counts, what_cannot_be_withdrawn_may_be_attached,
       a_node_check_that_is_forbidden_warns_once_and_asks_seldom,

@@ -11,10 +11,10 @@
 START_TEST(what_is_written_is_read)
 {
 	static const struct publish_context rows[] = {
-		{ "v", "a", "u", "2026-01-02T03:04:05Z", "0000:26:0c.1", "vuid", EMULATION_NVME,
-		  4294967295, "uuid", "", 7 },
-		{ "v", "a", "", "", "26:0c.1", "", EMULATION_NVME, 1, "", "", 0 },
-		{ "v", "a", "u", "t", "26:0c.1", "vuid", EMULATION_VIRTIOFS, 0, "", "tag", 0 },
+		{ "v", "a", "u", "2026-01-02T03:04:05Z", "n1", "0000:26:0c.1", "vuid",
+		  EMULATION_NVME, 4294967295, "uuid", "", 7 },
+		{ "v", "a", "", "", "", "26:0c.1", "", EMULATION_NVME, 1, "", "", 0 },
+		{ "v", "a", "u", "t", "", "26:0c.1", "vuid", EMULATION_VIRTIOFS, 0, "", "tag", 0 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -36,6 +36,7 @@ START_TEST(what_is_written_is_read)
 		ck_assert_str_eq(r.attachment, c->attachment);
 		ck_assert_str_eq(r.attachment_uid, c->attachment_uid);
 		ck_assert_str_eq(r.attachment_created, c->attachment_created);
+		ck_assert_str_eq(r.format_node, c->format_node);
 		ck_assert_str_eq(r.pci, c->pci);
 		ck_assert_str_eq(r.vuid, c->vuid);
 		ck_assert_int_eq(r.emulation, c->emulation);
@@ -56,7 +57,8 @@ START_TEST(a_vendor_writes_none_of_the_drivers_keys)
 		{ PUBLISH_NVME_UUID, "x" },      { PUBLISH_FUNC_VUID, "x" },
 		{ PUBLISH_VIRTIOFS_TAG, "x" },   { PUBLISH_CAPACITY, "9" },
 		{ PUBLISH_ATTACHMENT_UID, "x" }, { PUBLISH_ATTACHMENT_CREATED, "x" },
-		{ DRIVER_PREFIX "new", "x" },    { "vendor/key", "kept" },
+		{ PUBLISH_FORMAT_NODE, "x" },    { DRIVER_PREFIX "new", "x" },
+		{ "vendor/key", "kept" },
 	};
 	const struct publish_context c = { .volume = "v",
 		                           .attachment = "a",

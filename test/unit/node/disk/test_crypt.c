@@ -361,8 +361,6 @@ START_TEST(what_must_not_be_formatted_is_said_without_a_run)
 	} rows[] = {
 		{ "a reader", MODE_MULTI_NODE_READER_ONLY, FORMAT_BLANK, 320 * MIB,
 		  ERR_PRECONDITION, "read-only volume is never formatted" },
-		{ "several writers", MODE_MULTI_NODE_MULTI_WRITER, FORMAT_BLANK, 320 * MIB,
-		  ERR_PRECONDITION, "several nodes may write" },
 		{ "formatPolicy never", MODE_SINGLE_NODE_WRITER, FORMAT_NEVER, 320 * MIB,
 		  ERR_PRECONDITION, "has no filesystem" },
 		{ "a disk as large as the header", MODE_SINGLE_NODE_WRITER, FORMAT_BLANK, 16 * MIB,
@@ -378,13 +376,45 @@ START_TEST(what_must_not_be_formatted_is_said_without_a_run)
 	nvme_world_resize(disk, rows[_i].size);
 	r = request();
 	r.cap.mode = rows[_i].mode;
-	r.cap.fs_type = _i == 4 ? "xfs" : "ext4";
+	r.cap.fs_type = _i == 3 ? "xfs" : "ext4";
 	r.params.format_policy = rows[_i].policy;
 	r.want.capacity = 0;
 	refused(&r, rows[_i].what, rows[_i].code, rows[_i].text);
 	runs = noted("runs");
 	ck_assert_str_eq(runs, "");
 	end();
+}
+END_TEST
+
+START_TEST(of_several_writers_only_the_node_that_the_controller_names_formats)
+{
+	static const struct {
+		const char *format_node;
+		enum err_code code;
+		const char *text, *runs;
+	} rows[] = {
+		{ NULL, ERR_PRECONDITION, "it names none (csi.snap.nvidia.com/formatNode)", "" },
+		{ "", ERR_PRECONDITION, "it names none", "" },
+		{ "n2", ERR_UNAVAILABLE,
+		  "only n2 creates it, because the volume was attached to it", "" },
+		{ "n1", ERR_INTERNAL, "luks format of ", "luks format " VOLUME_ID "\n" },
+	};
+
+	SKIP_UNLESS_LOOP();
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *runs AUTO(free) = NULL;
+		struct stage_request r;
+
+		begin(LUKS_FAILED);
+		r = request();
+		r.cap.type = ACCESS_BLOCK;
+		r.cap.mode = MODE_MULTI_NODE_MULTI_WRITER;
+		r.format_node = rows[i].format_node;
+		refused(&r, rows[i].text, rows[i].code, rows[i].text);
+		runs = noted("runs");
+		ck_assert_str_eq(runs, rows[i].runs);
+		end();
+	}
 }
 END_TEST
 
@@ -411,5 +441,6 @@ SUITE_TIMEOUT("crypt", 60,
               a_created_container_keeps_its_record_until_it_is_complete,
               a_volume_that_is_staged_without_encryption_is_not_taken_for_an_encrypted_one,
               LOOP(a_disk_with_data_is_neither_opened_nor_formatted, 3),
-              LOOP(what_must_not_be_formatted_is_said_without_a_run, 5),
+              LOOP(what_must_not_be_formatted_is_said_without_a_run, 4),
+              of_several_writers_only_the_node_that_the_controller_names_formats,
               an_encrypted_disk_under_a_plain_class_names_the_key);
