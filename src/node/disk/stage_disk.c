@@ -403,6 +403,15 @@ static int explain_mount(const struct staging *s, const struct fsprobe *fs, stru
 	return -1;
 }
 
+/*
+ * kubelet stages with the first access mode of a PersistentVolume. With ReadWriteOnce and
+ * ReadWriteMany, this is a mode of one node, but the controller attaches the volume to several.
+ */
+static bool is_of_many_nodes(const struct stage_request *r)
+{
+	return access_mode_is_multi_node(r->cap.mode) || !str_empty(r->format_node);
+}
+
 static struct format_request stage_disk_format(const struct staging *s)
 {
 	return (struct format_request) {
@@ -418,7 +427,7 @@ static struct format_request stage_disk_format(const struct staging *s)
 		.keys = s->r->keys,
 		.raw = s->r->cap.type == ACCESS_BLOCK,
 		.reader = access_mode_is_reader_only(s->r->cap.mode),
-		.many_nodes = access_mode_is_multi_node(s->r->cap.mode),
+		.many_nodes = is_of_many_nodes(s->r),
 		.format_node = s->r->format_node,
 	};
 }

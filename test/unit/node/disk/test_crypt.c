@@ -386,18 +386,25 @@ START_TEST(what_must_not_be_formatted_is_said_without_a_run)
 }
 END_TEST
 
+/* kubelet stages a volume of ReadWriteOnce and ReadWriteMany with the first of the two. */
 START_TEST(of_several_writers_only_the_node_that_the_controller_names_formats)
 {
 	static const struct {
+		enum access_mode mode;
 		const char *format_node;
 		enum err_code code;
 		const char *text, *runs;
 	} rows[] = {
-		{ NULL, ERR_PRECONDITION, "it names none (csi.snap.nvidia.com/formatNode)", "" },
-		{ "", ERR_PRECONDITION, "it names none", "" },
-		{ "n2", ERR_UNAVAILABLE,
+		{ MODE_MULTI_NODE_MULTI_WRITER, NULL, ERR_PRECONDITION,
+		  "it names none (csi.snap.nvidia.com/formatNode)", "" },
+		{ MODE_MULTI_NODE_MULTI_WRITER, "", ERR_PRECONDITION, "it names none", "" },
+		{ MODE_MULTI_NODE_MULTI_WRITER, "n2", ERR_UNAVAILABLE,
 		  "only n2 creates it, because the volume was attached to it", "" },
-		{ "n1", ERR_INTERNAL, "luks format of ", "luks format " VOLUME_ID "\n" },
+		{ MODE_MULTI_NODE_MULTI_WRITER, "n1", ERR_INTERNAL, "luks format of ",
+		  "luks format " VOLUME_ID "\n" },
+		{ MODE_SINGLE_NODE_WRITER, "n2", ERR_UNAVAILABLE, "only n2 creates it", "" },
+		{ MODE_SINGLE_NODE_WRITER, "n1", ERR_INTERNAL, "luks format of ",
+		  "luks format " VOLUME_ID "\n" },
 	};
 
 	SKIP_UNLESS_LOOP();
@@ -408,9 +415,39 @@ START_TEST(of_several_writers_only_the_node_that_the_controller_names_formats)
 		begin(LUKS_FAILED);
 		r = request();
 		r.cap.type = ACCESS_BLOCK;
-		r.cap.mode = MODE_MULTI_NODE_MULTI_WRITER;
+		r.cap.mode = rows[i].mode;
 		r.format_node = rows[i].format_node;
 		refused(&r, rows[i].text, rows[i].code, rows[i].text);
+		runs = noted("runs");
+		ck_assert_str_eq(runs, rows[i].runs);
+		end();
+	}
+}
+END_TEST
+
+START_TEST(the_header_of_several_writers_is_not_changed)
+{
+	static const struct {
+		enum access_mode mode;
+		const char *format_node, *runs;
+	} rows[] = {
+		{ MODE_SINGLE_NODE_WRITER, NULL, "luks open " VOLUME_ID "\n" },
+		{ MODE_SINGLE_NODE_WRITER, "n1", "luks open " VOLUME_ID " --shared\n" },
+		{ MODE_MULTI_NODE_MULTI_WRITER, NULL, "luks open " VOLUME_ID " --shared\n" },
+	};
+
+	SKIP_UNLESS_LOOP();
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *runs AUTO(free) = NULL;
+		struct stage_request r;
+
+		begin(LUKS_FAILED);
+		put_luks();
+		r = request();
+		r.cap.type = ACCESS_BLOCK;
+		r.cap.mode = rows[i].mode;
+		r.format_node = rows[i].format_node;
+		refused(&r, rows[i].runs, ERR_INTERNAL, "luks open of ");
 		runs = noted("runs");
 		ck_assert_str_eq(runs, rows[i].runs);
 		end();
@@ -443,4 +480,5 @@ SUITE_TIMEOUT("crypt", 60,
               LOOP(a_disk_with_data_is_neither_opened_nor_formatted, 3),
               LOOP(what_must_not_be_formatted_is_said_without_a_run, 4),
               of_several_writers_only_the_node_that_the_controller_names_formats,
+              the_header_of_several_writers_is_not_changed,
               an_encrypted_disk_under_a_plain_class_names_the_key);
