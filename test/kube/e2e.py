@@ -11,6 +11,7 @@ import time
 import life  # noqa: F401 each of them adds its scenarios, in this order
 import hotplug  # noqa: F401
 import shares  # noqa: F401
+import encryption  # noqa: F401
 import growth  # noqa: F401
 import health  # noqa: F401
 import refusals  # noqa: F401

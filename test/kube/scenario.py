@@ -6,11 +6,14 @@ ONLY_HERE = []  # titles of those that run only in this form
 SKIPPED = []    # (title, why not in this form)
 
 
-def scenario(title, where="both", since=0):
-    """where: "both", "processes" or "pods", as the driver runs. since: the minor version of Kubernetes that has the field."""
+def scenario(title, where="both", since=0, unless=None):
+    """where: "both", "processes" or "pods", as the driver runs. since: the minor version of Kubernetes that has the field. unless: why it
+    cannot run on this machine, or a false value."""
     def add(function):
         if since and minor() < since:
             SKIPPED.append((title, f"needs Kubernetes 1.{since}"))
+        elif unless:
+            SKIPPED.append((title, unless))
         elif where in ("both", "pods" if PODS else "processes"):
             SCENARIOS.append((title, function))
             if where != "both":
