@@ -21,7 +21,8 @@
  * volumes[].node, as far as known:
  *   staged        [{path, kind: disk, block or share, filesystem, readOnly, gone}]
  *   published     [{path, pod, readOnly}]: pod is its UID, from the path
- *   device        {name, number, pci, nsid, uuid, size, diskseq, tag, gone}
+ *   device        {name, number, pci, nsid, uuid, size, diskseq, tag, gone, encryption, mapping}
+ *   openMapping   name of an encrypted volume's open mapping that is not staged
  *   volumeAttachment, persistentVolume    names, as kubelet has them
  *   records       [{what, since}]: unfinished tools and unstages
  *   holders       [text]: other processes that have it open

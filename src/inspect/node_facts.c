@@ -64,6 +64,7 @@ static int facts_scan(struct work *w)
 	node_scan_mounts(&l);
 	node_scan_compare(&l);
 	node_scan_records(&l);
+	node_scan_mappings(&l);
 	node_scan_host(&l);
 	if (o->volume_id)
 		node_scan_holders(&l, o->volume_id);

@@ -64,6 +64,9 @@ static void node_scan_device(struct json *object, const struct device *dev)
 	if (dev->diskseq)
 		json_set_int(object, "diskseq", (int64_t)dev->diskseq);
 	node_scan_text(object, "tag", dev->tag);
+	if (*dev->mapping)
+		json_set_str(object, "encryption", "luks2");
+	node_scan_text(object, "mapping", dev->mapping);
 }
 
 static const char *mounts_kind(const struct mountpoint *p)

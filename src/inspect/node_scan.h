@@ -27,6 +27,11 @@ void node_scan_mounts(const struct node_scan *l);
 void node_scan_compare(const struct node_scan *l);
 /* Reads records of unfinished tools and unstages. */
 void node_scan_records(const struct node_scan *l);
+/*
+ * Finds open mappings of encrypted volumes that are not staged. Call it after node_scan_records(),
+ * whose volumes it looks up.
+ */
+void node_scan_mappings(const struct node_scan *l);
 /* Reads functions, modules, directories and the registration. */
 void node_scan_host(const struct node_scan *l);
 /* Adds the processes that have the volume's device open to the `holders` of the volume. */

@@ -11,6 +11,7 @@ from kubelet import Refused
 from scenario import scenario
 from scenarios_host import attachment, host
 from scenarios_kill import die_at_call, killable
+from world import DRIVER_FLAGS
 
 PREFIX = "csi.snap.nvidia.com/"
 KEY, OTHER = "correct horse battery staple", "not the passphrase"
@@ -307,11 +308,41 @@ def killed(w):
     w.blank("a")
 
 
+def inspected(w):
+    return w.vm.sh(f"/host/driver inspect node {DRIVER_FLAGS} {w.driver_flags}; true", timeout=120)
+
+
+def left_by_hand(w, disk, volume):
+    """A mapping under the driver's name, beside a staged one: inspect reports it and its holder, and the driver's start closes it."""
+    staged = mappings(w)
+    volume.stage()
+    name, = set(mappings(w)) - set(staged)
+    report = inspected(w)
+    w.check("encrypted mapping" not in report and "encryption luks2" in report, f"both are staged: {report}")
+    volume.unstage()
+    w.kill_driver()
+    w.vm.sh(f"printf '{KEY}' >/tmp/key-bytes; cryptsetup open --key-file /tmp/key-bytes {disk} {name}")
+    report = inspected(w)
+    w.check(f"encrypted mapping {name} (/dev/dm-" in report and "no visible process has it open" in report, report)
+    w.check(report.count("encrypted mapping ") == 1, f"a staged mapping is reported: {report}")
+    w.vm.sh(f"(exec sleep 900 </dev/mapper/{name} >/dev/null 2>&1) & echo $! >/tmp/holder; until grep -q sleep /proc/$!/comm; do sleep 0.1; done")
+    report = inspected(w)
+    w.check("(sleep)" in report and "end the processes that have it open" in report, report)
+    w.check(KEY not in report and set(mappings(w)) == {*staged, name}, f"inspect has changed something: {report}")
+    w.vm.sh("kill $(cat /tmp/holder); while kill -0 $(cat /tmp/holder) 2>/dev/null; do sleep 0.1; done")
+    w.start_driver()
+    w.vm.sh("i=0; until [ $(ls -d /sys/block/dm-* | wc -l) = 1 ]; do i=$((i + 1)); [ $i -lt 600 ] || exit 1; sleep 0.1; done")
+    w.check(mappings(w) == staged, f"open are {mappings(w)}")
+    volume.k = w.kubelet
+    report = inspected(w)
+    w.check("encrypted mapping" not in report, f"a closed mapping is reported: {report}")
+
+
 @scenario("multipath")
 def orphans(w):
-    """a container that a killed driver has opened is closed when the driver starts; a staged one stays"""
+    """a container that a killed driver has opened is found by inspect and closed when the driver starts; a staged one stays"""
     ns, other = w.ns["a"], w.ns["big"]
-    device(w, ns)
+    disk = device(w, ns)
     device(w, other, 1)
     staged = encrypted(w, other, 1, name="pvc-staged", block=True)
     volume = encrypted(w, ns)
@@ -319,6 +350,9 @@ def orphans(w):
     die_at_call(w, volume, "stage", "stage: container opened")
     w.vm.sh("i=0; until [ $(ls -d /sys/block/dm-* | wc -l) = 1 ]; do i=$((i + 1)); [ $i -lt 600 ] || exit 1; sleep 0.1; done")
     volume.k = staged.k = w.kubelet
+    staged.stage()
+    left_by_hand(w, disk, volume)
+    staged.k = w.kubelet
     staged.stage()
     staged.unstage()
     volume.stage()

@@ -27,6 +27,7 @@
 #include "common/wait_queue.h"
 #include "luks/luks.h"
 #include "node/device/mapping.h"
+#include "node/holders/flocks.h"
 #include "node/holders/holders.h"
 #include "node/mount/mountinfo.h"
 #include "node/staged/unstaging.h"
@@ -229,10 +230,9 @@ int crypt_find(const struct node *n, const char *volume_id, struct device *ret, 
 	return rc < 0 ? err_recode(err, ERR_UNAVAILABLE) : rc;
 }
 
-static int refuse_open_mapping(const struct node *n, const struct device *mapping,
-                               struct deadline d, struct err *err)
+unsigned crypt_name_holders(const struct node *n, const struct device *mapping, struct deadline d,
+                            struct str *text)
 {
-	struct str text AUTO(str_clear) = STR_INIT(600);
 	struct holders h AUTO(holders_clear) = { 0 };
 	const struct holders_query q = {
 		.proc_root = n->o.proc_root,
@@ -243,7 +243,16 @@ static int refuse_open_mapping(const struct node *n, const struct device *mappin
 	};
 
 	holders_find(&q, d, &h);
-	holders_describe(&h, &q, mapping->path, &text);
+	holders_describe(&h, &q, mapping->path, text);
+	return h.n;
+}
+
+static int refuse_open_mapping(const struct node *n, const struct device *mapping,
+                               struct deadline d, struct err *err)
+{
+	struct str text AUTO(str_clear) = STR_INIT(600);
+
+	crypt_name_holders(n, mapping, d, &text);
 	err_clear(err);
 	err_set(err, ERR_UNAVAILABLE,
 	        "its encrypted mapping %s is still open, so the key stays in the kernel; %s",
@@ -445,6 +454,37 @@ int crypt_resize(const struct crypt_request *r, struct deadline d, struct err *e
 
 /* ---- after a restart ---- */
 
+/* Finds the disk below the mapping. Returns 0, DEVICE_ABSENT or -1. */
+static int crypt_disk(const struct node *n, const struct device *mapping, struct device *ret,
+                      struct err *err)
+{
+	return mapping->lower ? device_by_number(&n->o.world, mapping->lower, ret, err)
+	                      : DEVICE_ABSENT;
+}
+
+static bool disk_is_locked(const struct node *n, const struct device *mapping)
+{
+	struct err ignored = ERR_INIT;
+	struct device disk;
+	int rc = crypt_disk(n, mapping, &disk, &ignored);
+
+	return rc < 0 || (rc == 0 && flock_is_held(n->o.proc_root, disk.path));
+}
+
+/*
+ * A call that has ended between two reads has released its lock, and has mounted or closed the
+ * mapping before.
+ */
+bool crypt_is_orphan(const struct node *n, const struct device *mapping)
+{
+	struct err ignored = ERR_INIT;
+	struct device now;
+
+	return !disk_is_locked(n, mapping) && !refuse_shown(n, mapping, &ignored) &&
+	       !disk_is_locked(n, mapping) &&
+	       device_by_mapping(&n->o.world, mapping->mapping, &now, &ignored) == 0;
+}
+
 /*
  * Closes the mapping unless a call has locked its disk, or a mount shows it. The mounts are read
  * under the lock, because a call may have staged the mapping before that. Returns true if the
@@ -455,8 +495,7 @@ static bool close_orphan(const struct node *n, const struct device *mapping)
 	struct err ignored = ERR_INIT;
 	struct device disk;
 	int fd AUTO(fd) = -1;
-	int rc = mapping->lower ? device_by_number(&n->o.world, mapping->lower, &disk, &ignored)
-	                        : DEVICE_ABSENT;
+	int rc = crypt_disk(n, mapping, &disk, &ignored);
 
 	if (rc < 0 || (rc == 0 && (device_open(&disk, O_RDONLY, &fd, NULL, &ignored) ||
 	                           flock(fd, LOCK_EX | LOCK_NB))))

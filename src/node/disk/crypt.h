@@ -67,6 +67,17 @@ int crypt_close_volume(const struct node *n, const char *volume_id, struct deadl
  */
 void crypt_clear(const struct node *n, const char *volume_id);
 /*
+ * Adds the names of the processes that have the mapping open to `text`, or why none can be named.
+ * Returns their number.
+ */
+unsigned crypt_name_holders(const struct node *n, const struct device *mapping, struct deadline d,
+                            struct str *text);
+/*
+ * Returns true if no mount shows the mapping and no call has locked its disk, so crypt_recover()
+ * would close it. Takes no lock and changes nothing.
+ */
+bool crypt_is_orphan(const struct node *n, const struct device *mapping);
+/*
  * Closes mappings that an earlier driver process has left: those that no mount shows, no process has
  * open, and no call works on. Appends their names to `did`.
  */

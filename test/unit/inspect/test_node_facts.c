@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
 #include "test/lib/wait.h"
+#include "volume/luks_name.h"
 
 #define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
 #define DRIVER "csi.snap.nvidia.com"
@@ -218,15 +220,20 @@ START_TEST(raw_block_is_shown_too)
 }
 END_TEST
 
-/* Makes the staged disk a mapping on another disk, as if the volume were encrypted. */
-static void become_mapping(const struct nvme_disk *below)
+static struct nvme_disk *below; /* the disk of a mapping */
+
+/* Makes the disk of begin() the mapping of a volume on another disk. */
+static void become_mapping(const char *volume_id)
 {
 	const char *sys = w.nvme.sysfs;
+	struct luks_name name = { .uuid = "" };
 
+	luks_name(volume_id, &name);
+	below = nvme_world_add(&w.nvme, 2, UUID, 48 * MIB);
 	run_tool("cd %s && mkdir -p virtual/dm-0/dm virtual/dm-0/slaves && cd virtual/dm-0 && "
-	         "cp %s/dev %s/size . && echo snap-csi-u > dm/name && "
+	         "cp %s/dev %s/size . && echo %s > dm/name && "
 	         "echo CRYPT-LUKS2-u > dm/uuid && touch slaves/%s",
-	         sys, disk->dir, disk->dir, below->name);
+	         sys, disk->dir, disk->dir, name.mapping, below->name);
 	nvme_world_hide(&w.nvme, disk);
 	run_tool("ln -s ../../virtual/dm-0 %s/class/block/dm-0 && "
 	         "ln -s ../../virtual/dm-0 %s/dev/block/%u:%u",
@@ -234,18 +241,18 @@ static void become_mapping(const struct nvme_disk *below)
 }
 
 /* The volume's size is that of the disk, which DPF knows. The mapping is smaller by its header. */
-START_TEST(an_encrypted_volume_is_shown_with_the_size_of_its_disk)
+START_TEST(an_encrypted_volume_is_shown_as_such_with_the_size_of_its_disk)
 {
 	struct inspect_report r AUTO(inspect_report_clear) = { .tree = NULL };
-	struct nvme_disk *below;
+	struct luks_name name = { .uuid = "" };
 	struct err err = ERR_INIT;
 	int64_t size = 0;
 
 	SKIP_UNLESS_LOOP();
 	begin();
 	stage("ext4");
-	below = nvme_world_add(&w.nvme, 2, UUID, 48 * MIB);
-	become_mapping(below);
+	become_mapping(VOLUME_ID);
+	luks_name(VOLUME_ID, &name);
 	inspect(&r, NULL, NULL);
 	ck_nothing_found(&r);
 	ck_assert_str_eq(at(&r, "volumes.0.id"), VOLUME_ID);
@@ -253,6 +260,23 @@ START_TEST(an_encrypted_volume_is_shown_with_the_size_of_its_disk)
 	ck_assert_str_eq(at(&r, "volumes.0.node.device.uuid"), UUID);
 	ck_assert_int_eq(json_get_i64(r.tree, "volumes.0.node.device.size", &size, &err), 0);
 	ck_assert_int_eq(size, 48 * MIB);
+	ck_assert_str_eq(at(&r, "volumes.0.node.device.encryption"), "luks2");
+	ck_assert_str_eq(at(&r, "volumes.0.node.device.mapping"), name.mapping);
+	ck_assert_str_eq(at(&r, "volumes.0.node.openMapping"), "(none)");
+	end();
+}
+END_TEST
+
+START_TEST(a_plain_volume_is_not_shown_as_encrypted)
+{
+	struct inspect_report r AUTO(inspect_report_clear) = { .tree = NULL };
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	stage("ext4");
+	inspect(&r, NULL, NULL);
+	ck_assert_str_eq(at(&r, "volumes.0.node.device.encryption"), "(none)");
+	ck_assert_str_eq(at(&r, "volumes.0.node.device.mapping"), "(none)");
 	end();
 }
 END_TEST
@@ -457,6 +481,156 @@ START_TEST(each_incident_is_told_with_its_next_step)
 }
 END_TEST
 
+/* ---- open mappings of encrypted volumes ---- */
+
+static int lock_fd = -1;
+static bool is_bound;
+
+static void left_open(void)
+{
+}
+
+static void held(void)
+{
+	run_tool("(exec sleep 900 <%s >/dev/null 2>&1) & echo $! >%s/holder; "
+	         "until grep -q sleep /proc/$!/comm; do sleep 0.01; done",
+	         disk->loop, w.nvme.root);
+	is_held = true;
+}
+
+static void disk_is_removed(void)
+{
+	run_tool("rm %s/virtual/dm-0/slaves/*", w.nvme.sysfs);
+}
+
+/* As a stage does while it formats. */
+static void disk_is_locked(void)
+{
+	lock_fd = open(below->node, O_RDONLY | O_CLOEXEC);
+	ck_assert_int_ge(lock_fd, 0);
+	ck_assert_int_eq(flock(lock_fd, LOCK_EX | LOCK_NB), 0);
+}
+
+static void node_is_bound(void)
+{
+	run_tool("mknod %s/dm-0 b %u %u && touch %s/bound && mount --bind %s/dm-0 %s/bound",
+	         w.nvme.dev, major(disk->devno), minor(disk->devno), w.nvme.root, w.nvme.dev,
+	         w.nvme.root);
+	is_bound = true;
+}
+
+static void put_unstage_record(const char *age)
+{
+	struct disk_record r = { .volume_id = VOLUME_ID, .fs = disk->devno };
+	struct device dev;
+	struct err err = ERR_INIT;
+
+	ck_assert_int_eq(device_by_number(&w.node.o.world, disk->devno, &dev, &err), 0);
+	r.dev = &dev;
+	r.diskseq = dev.diskseq;
+	ck_assert_msg(disk_record_put_unstage(&w.node, &r, &err) == 0, "%s", err.msg);
+	run_tool("touch -d '%s' %s/unstaging/*", age, w.plugin_dir);
+}
+
+static void unstage_has_begun(void)
+{
+	put_unstage_record("now");
+}
+
+static void unstage_began_long_ago(void)
+{
+	put_unstage_record("20 minutes ago");
+}
+
+static void undo_mapping(void)
+{
+	undo();
+	if (lock_fd >= 0)
+		close(lock_fd);
+	if (is_bound)
+		run_tool("umount %s/bound", w.nvme.root);
+	lock_fd = -1;
+	is_bound = false;
+}
+
+static const struct {
+	const char *what;
+	void (*make)(void);
+	const char *says, *next; /* NULL: not reported */
+} mappings[] = {
+	{ "left open", left_open,
+	  "is open, but not staged: no mount shows it, so its key stays in the kernel; no visible "
+	  "process has it open",
+	  "the next stage of its volume on this node, or a restart of the driver here, closes it; "
+	  "by hand: cryptsetup close snap-csi-" },
+	{ "held", held, "(sleep) has ",
+	  "end the processes that have it open; then the next stage" },
+	{ "on a removed disk", disk_is_removed, "of a disk that was removed) is open",
+	  "the next stage" },
+	{ "of an old unstage", unstage_began_long_ago, "so its key stays in the kernel",
+	  "the next stage" },
+	{ "of a new unstage", unstage_has_begun, NULL, NULL },
+	{ "on a locked disk", disk_is_locked, NULL, NULL },
+	{ "bound as raw block", node_is_bound, NULL, NULL },
+};
+
+static const struct json *finding_of(const struct inspect_report *r, const char *says)
+{
+	json_foreach (f, json_at(r->tree, "findings"))
+		if (strstr(json_str(f, "what"), says))
+			return f;
+	return NULL;
+}
+
+START_TEST(an_open_mapping_is_reported_unless_it_is_staged_or_worked_on)
+{
+	struct inspect_report r AUTO(inspect_report_clear) = { .tree = NULL };
+	struct inspect_report other AUTO(inspect_report_clear) = { .tree = NULL };
+	struct luks_name name = { .uuid = "" };
+	const struct json *f;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	luks_name(VOLUME_ID, &name);
+	become_mapping(VOLUME_ID);
+	mappings[_i].make();
+	inspect(&r, "volume", VOLUME_ID);
+	undo_mapping();
+	f = finding_of(&r, "encrypted mapping");
+	ck_assert_msg((f != NULL) == (mappings[_i].says != NULL), "%s: %s", mappings[_i].what,
+	              f ? json_str(f, "what") : "not reported");
+	if (f) {
+		ck_assert_str_eq(json_str(f, "object"), "volume " VOLUME_ID);
+		ck_assert_msg(strstr(json_str(f, "what"), mappings[_i].says) != NULL, "%s: %s",
+		              mappings[_i].what, json_str(f, "what"));
+		ck_assert_msg(strstr(json_str(f, "what"), name.mapping) != NULL, "%s",
+		              json_str(f, "what"));
+		ck_assert_msg(strstr(json_str(f, "next"), mappings[_i].next) != NULL, "%s: %s",
+		              mappings[_i].what, json_str(f, "next"));
+	}
+	ck_assert_str_eq(at(&r, "volumes.0.node.openMapping"), f ? name.mapping : "(none)");
+	end();
+}
+END_TEST
+
+START_TEST(an_open_mapping_of_an_unknown_volume_is_reported_for_the_node)
+{
+	struct inspect_report r AUTO(inspect_report_clear) = { .tree = NULL };
+	const struct json *f;
+
+	SKIP_UNLESS_LOOP();
+	begin();
+	become_mapping("pvc-of-no-record");
+	inspect(&r, NULL, NULL);
+	f = finding_of(&r, "encrypted mapping snap-csi-");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_str_eq(json_str(f, "object"), "this node");
+	ck_assert_msg(strstr(json_str(f, "what"), below->pci) != NULL, "%s", json_str(f, "what"));
+	ck_assert_uint_eq(json_count(json_at(r.tree, "volumes")), 0);
+	end();
+}
+END_TEST
+
 /* ---- what it must not do ---- */
 
 /*
@@ -472,7 +646,7 @@ static char *recorded(void)
 
 	run_tool("{ find %s -xdev -name '*.img' -printf '%%p %%s %%i %%m\\n' -o "
 	         "-printf '%%p %%T@ %%C@ %%s %%i %%m\\n' | sort; "
-	         "grep -F %s /proc/self/mountinfo; } >%s",
+	         "grep -F %s /proc/self/mountinfo || true; } >%s",
 	         w.nvme.root, w.nvme.root, file);
 	ck_assert_int_eq(file_read(file, 1 << 24, &text, NULL, &err), 0);
 	unlink(file);
@@ -497,6 +671,23 @@ static char *recorded_at_rest(void)
 	}
 }
 
+static void volume_in_work(void)
+{
+	format_is_interrupted();
+	unstage_is_stuck();
+	stage("ext4");
+	publish("ext4");
+	format_is_interrupted();
+}
+
+static void mapping_left_open(void)
+{
+	become_mapping(VOLUME_ID);
+	put_unstage_record("20 minutes ago");
+}
+
+static void (*const worlds[])(void) = { volume_in_work, mapping_left_open };
+
 START_TEST(looking_changes_nothing)
 {
 	struct inspect_report r AUTO(inspect_report_clear) = { .tree = NULL };
@@ -505,15 +696,12 @@ START_TEST(looking_changes_nothing)
 
 	SKIP_UNLESS_LOOP();
 	begin();
-	format_is_interrupted();
-	unstage_is_stuck();
-	stage("ext4");
-	publish("ext4");
-	format_is_interrupted();
+	worlds[_i]();
 	before = recorded_at_rest();
 	inspect(&r, NULL, NULL);
 	after = recorded();
 	undo();
+	ck_assert_uint_gt(r.n_findings, 0);
 	ck_assert(strlen(before) > 1000);
 	for (same = 0; before[same] && before[same] == after[same];)
 		same++;
@@ -582,8 +770,12 @@ START_TEST(a_host_with_more_processes_than_there_is_time_for_is_shown_all_the_sa
 END_TEST
 
 SUITE("node_facts", a_volume_in_use_is_shown_and_nothing_is_wrong, raw_block_is_shown_too,
-      an_encrypted_volume_is_shown_with_the_size_of_its_disk,
+      an_encrypted_volume_is_shown_as_such_with_the_size_of_its_disk,
+      a_plain_volume_is_not_shown_as_encrypted,
+      LOOP(an_open_mapping_is_reported_unless_it_is_staged_or_worked_on, ARRAY_LEN(mappings)),
+      an_open_mapping_of_an_unknown_volume_is_reported_for_the_node,
       a_removed_node_is_not_shown_as_the_volume_that_has_its_number,
-      LOOP(each_incident_is_told_with_its_next_step, ARRAY_LEN(incidents)), looking_changes_nothing,
+      LOOP(each_incident_is_told_with_its_next_step, ARRAY_LEN(incidents)),
+      LOOP(looking_changes_nothing, ARRAY_LEN(worlds)),
       a_host_with_more_processes_than_there_is_time_for_is_shown_all_the_same,
       a_host_that_hangs_ends_at_the_deadline_and_is_named);
