@@ -21,6 +21,7 @@
 struct watch_way {
 	const char *volume; /* "": the default entry */
 	const char *mount, *below, *fs_type, *options, *format;
+	const char *encryption, *key_file;
 	bool device, read_only, ignore;
 	int64_t line;
 };
@@ -31,10 +32,11 @@ static const struct {
 	bool is_flag;
 	size_t at;
 } keys[] = {
-	{ "mount", false, AT(mount) },    { "below", false, AT(below) },
-	{ "fstype", false, AT(fs_type) }, { "options", false, AT(options) },
-	{ "format", false, AT(format) },  { "device", true, AT(device) },
-	{ "ignore", true, AT(ignore) },   { "read-only", true, AT(read_only) },
+	{ "mount", false, AT(mount) },       { "below", false, AT(below) },
+	{ "fstype", false, AT(fs_type) },    { "options", false, AT(options) },
+	{ "format", false, AT(format) },     { "encryption", false, AT(encryption) },
+	{ "key-file", false, AT(key_file) }, { "device", true, AT(device) },
+	{ "ignore", true, AT(ignore) },      { "read-only", true, AT(read_only) },
 };
 
 static const struct watch_way as_device = {
@@ -44,6 +46,8 @@ static const struct watch_way as_device = {
 	.fs_type = "",
 	.options = "",
 	.format = "",
+	.encryption = "",
+	.key_file = "",
 	.device = true,
 };
 
@@ -118,12 +122,14 @@ static int config_check_way(const struct watch_way *w, struct err *err)
 		.fs_type = w->fs_type,
 		.options = w->options,
 		.format = w->format,
+		.encryption = w->encryption,
+		.key_file = w->key_file,
 		.device = w->device,
 		.read_only = w->read_only,
 	};
 
 	if (w->ignore && (w->device || w->read_only || *w->mount || *w->below || *w->fs_type ||
-	                  *w->options || *w->format))
+	                  *w->options || *w->format || *w->encryption || *w->key_file))
 		return err_set(err, ERR_INVALID, "ignore excludes all other keys");
 	if (*w->mount && !*w->volume)
 		return err_set(err, ERR_INVALID,
@@ -131,6 +137,9 @@ static int config_check_way(const struct watch_way *w, struct err *err)
 		               "at one directory; below uses a directory for each");
 	if (*w->mount && *w->below)
 		return err_set(err, ERR_INVALID, "mount and below exclude each other");
+	if (*w->key_file && *w->key_file != '/')
+		return err_set(err, ERR_INVALID, "key-file: \"%s\" is not an absolute path",
+		               w->key_file);
 	if (config_check_path("mount", w->mount, err) || config_check_path("below", w->below, err))
 		return -1;
 	return host_args_check_way(&a, err);
@@ -280,6 +289,8 @@ int watch_config_way(const struct watch_config *c, const char *volume, const str
 	ret->fs_type = w->fs_type;
 	ret->options = w->options;
 	ret->format = w->format;
+	ret->encryption = w->encryption;
+	ret->key_file = w->key_file;
 	ret->read_only = w->read_only;
 	ret->device = !**ret_mount;
 	return 0;

@@ -6,6 +6,7 @@
  *     default: {below: /srv/volumes, fstype: ext4, format: blank}
  *     volumes:
  *       data-1: {mount: /srv/data, options: noatime}
+ *       secret-1: {mount: /srv/secret, encryption: luks2, key-file: /etc/snap-csi/secret-1.key}
  *       raw-1: {device: true}
  *       other: {ignore: true}
  */

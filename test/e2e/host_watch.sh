@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # snap-csi-plugin host watch: from a DPUVolume made by hand to a file on the host and back, through outages of the API server,
-# kills at any moment, a reboot and a function that is taken away. snap-sim is the cluster and the DPU.
+# kills at any moment, a reboot, a function that is taken away and a key file. snap-sim is the cluster and the DPU.
 # run.sh runs it beside its other cases. Needs root. Prints what is wrong, and fails then.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -19,6 +19,7 @@ volumes:
   raw: {device: true}
   none: {ignore: true}
   shared: {mount: $WORLD/srv/of-all}
+  sealed: {mount: $WORLD/srv/sealed, encryption: luks2, key-file: $WORLD/sealed.key}
 END
 
 # ---- the watch ----
@@ -169,6 +170,25 @@ by_hand() {
 	gone two
 	until_unmounted two
 	nothing_is_left 'by hand'
+}
+
+# An encrypted volume, as far as it gets without device-mapper: its key file is checked as host attach does, and read at each attach.
+encrypted() {
+	local line
+	line=$(log_lines)
+	(umask 022; echo 'the words of the tenant' >"$WORLD/sealed.key")
+	volume sealed Block vf false
+	until_said "$line" "sealed.key is accessible to other users (mode 0644"
+	line=$(log_lines)
+	chmod 600 "$WORLD/sealed.key"
+	until_said "$line" 'has no filesystem, and without --format no filesystem is created'
+	line=$(log_lines)
+	rm "$WORLD/sealed.key"
+	until_said "$line" 'sealed.key: No such file'
+	said_since 0 'words of the tenant' && fail 'a passphrase is in the log'
+	is_unmounted "$WORLD/srv/sealed" || fail 'a volume without its key is mounted'
+	gone sealed
+	nothing_is_left 'encrypted'
 }
 
 # Its function vanishes; it is attached again when it is back, in another slot.
@@ -372,6 +392,7 @@ refused 1 'line 2: "mounts" is not a key' watch --kubeconfig "$KUBECONFIG_FILE" 
 watch_start
 life
 by_hand
+encrypted
 surprise
 static_pf
 key_value

@@ -19,7 +19,7 @@ static const struct {
 	{ "a key of the file", "defaults: {}\n", "it: line 1: \"defaults\" is not a key" },
 	{ "a key of a volume", "volumes:\n  a:\n    device: true\n    fsType: xfs\n",
 	  "it: line 4: \"fsType\" is not a key (expected one of mount, below, fstype, options, format, "
-	  "device, ignore, read-only" },
+	  "encryption, key-file, device, ignore, read-only" },
 	{ "a key of the default", "\n\ndefault: {mountpoint: /srv}\n",
 	  "it: line 3: \"mountpoint\" is not a key" },
 	{ "a text for a flag", "volumes:\n  a:\n    device: yes\n",
@@ -56,6 +56,18 @@ static const struct {
 	  "it: line 1: --format: \"always\"" },
 	{ "something beside ignore", "volumes: {a: {ignore: true, mount: /a}}\n",
 	  "it: line 1: ignore excludes all other keys" },
+	{ "a key beside ignore", "volumes: {a: {ignore: true, key-file: /k}}\n",
+	  "it: line 1: ignore excludes all other keys" },
+	{ "encryption beside ignore", "volumes: {a: {ignore: true, encryption: luks2}}\n",
+	  "it: line 1: ignore excludes all other keys" },
+	{ "encryption without a key", "volumes:\n  a: {mount: /a, encryption: luks2}\n",
+	  "it: line 2: --encryption and --key-file need each other" },
+	{ "a key without encryption", "default: {below: /a, key-file: /k}\n",
+	  "it: line 1: --encryption and --key-file need each other" },
+	{ "another encryption", "volumes: {a: {encryption: luks1, key-file: /k}}\n",
+	  "it: line 1: --encryption: \"luks1\" is not luks2" },
+	{ "a relative key file", "volumes: {a: {encryption: luks2, key-file: k}}\n",
+	  "it: line 1: key-file: \"k\" is not an absolute path" },
 	{ "no YAML", "volumes: [\n", "it: line 2: " },
 	{ "a second document", "default: {ignore: true}\n---\ndefault: {}\n",
 	  "it: has several documents" },
@@ -84,10 +96,12 @@ static const char good[] = "default:\n"
 			   "    fstype: xfs\n"
 			   "    options: noatime,nodev\n"
 			   "    read-only: true\n"
+			   "  secret: {mount: /srv/s, encryption: luks2, key-file: /etc/s.key}\n"
+			   "  raw: {encryption: luks2, key-file: /etc/r.key, format: blank}\n"
 			   "  \"1\": {device: true}\n"
 			   "  other.x: {ignore: true}\n";
 
-/* "mount fstype options format read-only device", or "ignored". */
+/* "mount|fstype|options|format|encryption|key-file|read-only|device", or "ignored". */
 static char *way(const struct watch_config *c, const char *volume)
 {
 	const struct host_args base = { .state_dir = "/state", .node = "n", .command = HOST_WATCH };
@@ -98,17 +112,19 @@ static char *way(const struct watch_config *c, const char *volume)
 		return xstrdup("ignored");
 	ck_assert_int_eq(a.command, HOST_ATTACH);
 	ck_assert_str_eq(a.state_dir, "/state");
-	return xasprintf("%s|%s|%s|%s|%d|%d", a.mount, a.fs_type, a.options, a.format, a.read_only,
-	                 a.device);
+	return xasprintf("%s|%s|%s|%s|%s|%s|%d|%d", a.mount, a.fs_type, a.options, a.format,
+	                 a.encryption, a.key_file, a.read_only, a.device);
 }
 
 static const struct {
 	const char *volume, *want;
 } ways[] = {
-	{ "data-1", "/srv/data|xfs|noatime,nodev||1|0" },
-	{ "1", "||||0|1" },
+	{ "data-1", "/srv/data|xfs|noatime,nodev||||1|0" },
+	{ "secret", "/srv/s||||luks2|/etc/s.key|0|0" },
+	{ "raw", "|||blank|luks2|/etc/r.key|0|1" },
+	{ "1", "||||||0|1" },
 	{ "other.x", "ignored" },
-	{ "any", "/srv/volumes/any|||blank|0|0" },
+	{ "any", "/srv/volumes/any|||blank|||0|0" },
 };
 
 START_TEST(each_volume_has_its_way)
@@ -133,10 +149,10 @@ START_TEST(without_a_default_a_volume_is_a_device)
 	watch_config_clear(&c);
 	ck_assert_msg(!parse("volumes: {}\n", &c, &err), "%s", err.msg);
 	watch_config_clear(&c);
-	ck_assert_str_eq(none, "||||0|1");
+	ck_assert_str_eq(none, "||||||0|1");
 	ck_assert_int_eq(parse("volumes: {a: {ignore: true}}\n", &c, &err), 0);
 	got = way(&c, "any");
-	ck_assert_str_eq(got, "||||0|1");
+	ck_assert_str_eq(got, "||||||0|1");
 }
 END_TEST
 
