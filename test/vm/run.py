@@ -50,6 +50,10 @@ def two_pfs():
             "e": Namespace(1, 1, 96, UUID.format(5)), "f": Namespace(1, 2, 96, UUID.format(6))}
 
 
+def six():
+    return {f"n{i}": Namespace(0, i, 64 * i, UUID.format(i)) for i in range(1, 7)}
+
+
 def crowded():
     return {"a": Namespace(0, 1, 64, UUID.format(1)), "b": Namespace(0, 2, 96, UUID.format(2)),
             "foreign": Namespace(1, 1, 72, UUID.format(5)), "of-pf": Namespace(0, 3, 80, UUID.format(3))}
@@ -78,6 +82,7 @@ WORLDS = {
     "multipath": ("stable", one_pf, {}),
     "plain": ("stable", one_pf, {"append": "nvme_core.multipath=N"}),
     "newer": ("backports", one_pf, {}),
+    "six-vfs": ("stable", six, {"vfs": (6,)}),
     "two-pfs": ("stable", two_pfs, {"vfs": (3, 2)}),
     "two-pfs-plain": ("stable", two_pfs, {"vfs": (3, 2), "append": "nvme_core.multipath=N"}),
     # A SNAP PF, another vendor's PF with VFs, a SNAP PF without SR-IOV, and the crowd.

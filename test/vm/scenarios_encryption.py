@@ -463,17 +463,16 @@ def next_call(volume, staged):
         pass
 
 
-@scenario("multipath")
+@scenario("six-vfs")
 def random_kills(w):
-    """encrypted volumes on every VF, staged and unstaged at once while the driver is killed at random times: data kept, no key left"""
-    names = ("a", "big", "b", "shared")
+    """six encrypted volumes, staged and unstaged at once while the driver is killed at random times: data kept, no key left"""
     volumes = []
-    for vf, name in enumerate(names):
-        device(w, w.ns[name], vf)
-        volumes.append(encrypted(w, w.ns[name], vf, name=f"pvc-{name}", block=name == "shared"))
+    for vf, ns in enumerate(w.ns.values()):
+        device(w, ns, vf)
+        volumes.append(encrypted(w, ns, vf, name=f"pvc-{vf}", block=vf == 0))
         volumes[-1].stage()
         if not volumes[-1].block:
-            w.vm.sh(f"echo {name} >{volumes[-1].staging}/kept; sync {volumes[-1].staging}/kept")
+            w.vm.sh(f"echo {vf} >{volumes[-1].staging}/kept; sync {volumes[-1].staging}/kept")
     staged = True
     for _ in range(int(os.environ.get("ENCRYPTION_KILLS", "10"))):
         calls = [threading.Thread(target=next_call, args=(volume, staged)) for volume in volumes]
@@ -487,12 +486,12 @@ def random_kills(w):
         for volume in volumes:
             volume.k = w.kubelet
         staged = not staged
-    for name, volume in zip(names, volumes):
+    for vf, volume in enumerate(volumes):
         volume.stage()
         if not volume.block:
-            w.check(w.vm.sh(f"cat {volume.staging}/kept") == name, f"{name}: the data is lost")
+            w.check(w.vm.sh(f"cat {volume.staging}/kept") == str(vf), f"{volume.id}: the data is lost")
         volume.unstage()
     none_open(w)
-    for vf, name in enumerate(names):
-        w.detach(w.ns[name], vf)
-        w.blank(name)
+    for vf, ns in enumerate(w.ns.values()):
+        w.detach(ns, vf)
+        ns.blank()
