@@ -14,6 +14,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <libcryptsetup.h>
 #include <linux/fs.h>
 #include <signal.h>
@@ -37,6 +38,7 @@
 #define CIPHER_MODE "xts-plain64"
 #define KEY_BYTES 64 /* of aes-xts: twice 256 bits */
 #define SECTOR 4096
+#define HEADER_COPY (16 * 1024)        /* bytes of each of the two copies */
 #define DERIVATION_MAX_KB (256 * 1024) /* of a slot that this driver opens; it writes 64 MiB */
 
 /* ---- the library ---- */
@@ -92,13 +94,6 @@ static bool load_library(void)
 	return true;
 }
 
-static void log_error(int level, const char *text, void *arg)
-{
-	(void)arg;
-	if (level == CRYPT_LOG_ERROR)
-		fputs(text, stderr);
-}
-
 /* ---- one operation ---- */
 
 struct luks {
@@ -106,20 +101,28 @@ struct luks {
 	struct passphrases *keys;
 	struct crypt_device *cd;
 	bool pbkdf2, read_only, allow_discards, shared;
+	bool explained; /* the library has printed the reason of an error */
 	unsigned sector;
 };
 
-/* Maps an errno of the library to a status; without a message of the library, prints its text. */
-static int luks_failed(const char *what, int rc)
+static void log_error(int level, const char *text, void *arg)
 {
-	if (rc == -EPERM)
-		return LUKS_WRONG_PASSPHRASE;
-	if (rc == -ENOTSUP || rc == -ENODEV || rc == -ENOTBLK) {
+	struct luks *l = arg;
+
+	if (level != CRYPT_LOG_ERROR)
+		return;
+	fputs(text, stderr);
+	l->explained = true;
+}
+
+/* Maps an errno of the library to a status; without a message of the library, prints its text. */
+static int luks_failed(const struct luks *l, const char *what, int rc)
+{
+	const bool unsupported = rc == -ENOTSUP || rc == -ENODEV || rc == -ENOTBLK;
+
+	if (!l->explained)
 		fprintf(stderr, "%s: %s\n", what, strerrordesc_np(-rc));
-		return access("/sys/module/dm_crypt", F_OK) ? LUKS_NO_DM_CRYPT : LUKS_FAILED;
-	}
-	fprintf(stderr, "%s: %s\n", what, strerrordesc_np(rc < 0 ? -rc : rc));
-	return LUKS_FAILED;
+	return unsupported && access("/sys/module/dm_crypt", F_OK) ? LUKS_NO_DM_CRYPT : LUKS_FAILED;
 }
 
 static struct crypt_pbkdf_type derivation(const struct luks *l)
@@ -171,17 +174,17 @@ static int luks_format(struct luks *l)
 	int rc = cs.set_pbkdf_type(l->cd, &pbkdf);
 
 	if (rc < 0)
-		return luks_failed("key derivation", rc);
+		return luks_failed(l, "key derivation", rc);
 	cs.set_rng_type(l->cd, CRYPT_RNG_URANDOM);
 	rc = cs.format(l->cd, CRYPT_LUKS2, CIPHER, CIPHER_MODE, l->name.uuid, NULL, KEY_BYTES,
 	               &params);
 	if (rc < 0)
-		return luks_failed("write the header", rc);
+		return luks_failed(l, "write the header", rc);
 	rc = cs.keyslot_add_by_volume_key(l->cd, CRYPT_ANY_SLOT, NULL, KEY_BYTES, key->text,
 	                                  key->n);
 	if (rc < 0)
-		return luks_failed("write the key slot", rc);
-	return fsync(SPAWN_FD) < 0 ? luks_failed("write back", -errno) : LUKS_DONE;
+		return luks_failed(l, "write the key slot", rc);
+	return fsync(SPAWN_FD) < 0 ? luks_failed(l, "write back", -errno) : LUKS_DONE;
 }
 
 static int refuse_cipher(const char *what, const char *found)
@@ -199,7 +202,7 @@ static int check_derivation(const struct luks *l, int slot)
 	struct crypt_pbkdf_type pbkdf = { .max_memory_kb = 0 };
 
 	if (cs.keyslot_get_pbkdf(l->cd, slot, &pbkdf) < 0)
-		return luks_failed("read a key slot", -EINVAL);
+		return luks_failed(l, "read a key slot", -EINVAL);
 	if (pbkdf.max_memory_kb <= DERIVATION_MAX_KB)
 		return LUKS_DONE;
 	fprintf(stderr, "a key slot whose derivation needs %u MiB of memory, expected at most %d\n",
@@ -207,18 +210,19 @@ static int check_derivation(const struct luks *l, int slot)
 	return LUKS_OTHER_CIPHER;
 }
 
-/* Checks the encryption of the keys. */
+/* Checks the encryption of the keys, and that there are any. */
 static int check_slots(const struct luks *l)
 {
+	unsigned keys = 0;
 	int rc;
 
 	for (int slot = 0; slot < cs.keyslot_max(CRYPT_LUKS2); slot++) {
-		const crypt_keyslot_info status = cs.keyslot_status(l->cd, slot);
 		const char *cipher;
 		size_t n = 0;
 
-		if (status == CRYPT_SLOT_INVALID || status == CRYPT_SLOT_INACTIVE)
+		if (cs.keyslot_status(l->cd, slot) == CRYPT_SLOT_INACTIVE)
 			continue;
+		keys++;
 		cipher = cs.keyslot_get_encryption(l->cd, slot, &n);
 		if (!str_eq(cipher, CIPHER "-" CIPHER_MODE) || n != KEY_BYTES)
 			return refuse_cipher("a key slot with", cipher ? cipher : "none");
@@ -226,7 +230,7 @@ static int check_slots(const struct luks *l)
 		if (rc)
 			return rc;
 	}
-	return LUKS_DONE;
+	return keys ? LUKS_DONE : LUKS_NO_KEY;
 }
 
 /*
@@ -238,27 +242,45 @@ static int check_cipher(const struct luks *l)
 	const char *cipher = cs.get_cipher(l->cd), *mode = cs.get_cipher_mode(l->cd);
 	char found[64];
 	uint32_t requirements = 0;
+	int rc;
 
 	snprintf(found, sizeof(found), "%s-%s", cipher ? cipher : "", mode ? mode : "");
-	if (!str_eq(cipher, CIPHER) || !str_eq(mode, CIPHER_MODE) ||
-	    cs.get_volume_key_size(l->cd) != KEY_BYTES)
+	if (!str_eq(cipher, CIPHER) || !str_eq(mode, CIPHER_MODE))
 		return refuse_cipher("the cipher", found);
 	if (cs.persistent_flags_get(l->cd, CRYPT_FLAGS_REQUIREMENTS, &requirements) < 0 ||
 	    requirements)
 		return refuse_cipher("an unfinished reencryption of", found);
-	return check_slots(l);
+	rc = check_slots(l);
+	/* A header without a key slot does not have the size of the volume key. */
+	if (rc || cs.get_volume_key_size(l->cd) == KEY_BYTES)
+		return rc;
+	return refuse_cipher("a volume key of another size for", found);
 }
 
-/* Reads the header, and checks that it belongs to the volume and has the format of this driver. */
+/* Reads both copies of the header, from the disk and not from the page cache. */
+static bool header_is_readable(void)
+{
+	char copies[2 * HEADER_COPY];
+
+	IGNORE_RESULT(posix_fadvise(SPAWN_FD, 0, sizeof(copies), POSIX_FADV_DONTNEED));
+	return pread(SPAWN_FD, copies, sizeof(copies), 0) == (ssize_t)sizeof(copies);
+}
+
+/*
+ * Reads the header, and checks that it belongs to the volume and has the format of this driver. A
+ * disk without a valid header may be formatted again, so every other cause must be excluded. For a
+ * header that is not valid, libcryptsetup returns EINVAL without a message. It also does so if it
+ * could not read one of the copies.
+ */
 static int load_header(struct luks *l)
 {
 	const char *uuid, *label, *subsystem;
 	int rc = cs.load(l->cd, CRYPT_LUKS2, NULL);
 
-	if (rc == -EIO || rc == -ENOMEM)
-		return luks_failed("read the header", rc);
-	if (rc < 0)
+	if (rc == -EINVAL && !l->explained && header_is_readable())
 		return LUKS_NO_HEADER;
+	if (rc < 0)
+		return luks_failed(l, "read the header", rc);
 	uuid = cs.get_uuid(l->cd);
 	label = cs.get_label(l->cd);
 	subsystem = cs.get_subsystem(l->cd);
@@ -290,9 +312,10 @@ static int remove_previous(struct luks *l, int current)
 		return LUKS_DONE;
 	slot = slot_of(l, &l->keys->previous);
 	if (slot < 0 || slot == current) /* removed already, or it is the current passphrase */
-		return slot == -EPERM || slot >= 0 ? LUKS_DONE : luks_failed("find the slot", slot);
+		return slot == -EPERM || slot >= 0 ? LUKS_DONE
+		                                   : luks_failed(l, "find the slot", slot);
 	rc = cs.keyslot_destroy(l->cd, slot);
-	return rc < 0 ? luks_failed("remove the previous passphrase", rc) : LUKS_ROTATED;
+	return rc < 0 ? luks_failed(l, "remove the previous passphrase", rc) : LUKS_ROTATED;
 }
 
 /* Adds the current passphrase to a header that has only the previous one. */
@@ -325,7 +348,10 @@ static int activate_fast(struct luks *l, const struct secret *key)
 	                  flags | CRYPT_ACTIVATE_NO_READ_WORKQUEUE |
 	                          CRYPT_ACTIVATE_NO_WRITE_WORKQUEUE);
 
-	return rc == -EINVAL ? activate(l, key, flags) : rc;
+	if (rc != -EINVAL)
+		return rc;
+	l->explained = false;
+	return activate(l, key, flags);
 }
 
 /*
@@ -349,10 +375,10 @@ static int luks_open(struct luks *l)
 		if (rc >= 0)
 			rc = activate_fast(l, now);
 	}
-	if (rc == -ENOENT)
-		return LUKS_NO_KEY;
+	if (rc == -EPERM)
+		return LUKS_WRONG_PASSPHRASE;
 	if (rc < 0)
-		return luks_failed("open", rc);
+		return luks_failed(l, "open", rc);
 	if (fixed)
 		return LUKS_DONE;
 	rc = remove_previous(l, rc);
@@ -377,7 +403,9 @@ static int luks_resize(struct luks *l)
 		                               keys[i]->n, CRYPT_ACTIVATE_KEYRING_KEY);
 	if (rc >= 0)
 		rc = cs.resize(l->cd, l->name.mapping, 0);
-	return rc < 0 ? luks_failed("resize", rc) : LUKS_DONE;
+	else if (rc == -EPERM)
+		return LUKS_WRONG_PASSPHRASE;
+	return rc < 0 ? luks_failed(l, "resize", rc) : LUKS_DONE;
 }
 
 /* ---- the command line ---- */
@@ -458,12 +486,12 @@ static int luks_run(struct luks *l, const struct operation *o)
 
 	if (!load_library())
 		return LUKS_NO_LIBRARY;
-	cs.set_log_callback(NULL, log_error, NULL);
+	cs.set_log_callback(NULL, log_error, l);
 	/* The lock files would be below /run, which is read-only in the container. */
 	cs.metadata_locking(NULL, 0);
 	rc = cs.init(&l->cd, SPAWN_FD_PATH);
 	if (rc < 0)
-		return luks_failed("open the disk", rc);
+		return luks_failed(l, "open the disk", rc);
 	if (o->ends_with_driver)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	rc = o->run(l);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Replaces the encryption of the segments or key slots of a LUKS2 header, or the memory of its key
-# derivation, as an owner of the disk can without the passphrase.
-# Usage: edit_header.py DISK segments|keyslots CIPHER, or DISK memory KIB.
+# derivation, as an owner of the disk can without the passphrase; or removes the key slots.
+# Usage: edit_header.py DISK segments|keyslots CIPHER, or DISK memory KIB, or DISK remove keyslots.
 # Source: LUKS2 On-Disk Format Specification, sections 2.1 and 3.
 import hashlib
 import json
@@ -18,6 +18,10 @@ with open(disk, "r+b") as f:
     if part == "memory":
         for slot in text["keyslots"].values():
             slot["kdf"] = {"type": "argon2id", "time": 4, "memory": int(value), "cpus": 1, "salt": slot["kdf"]["salt"]}
+    elif part == "remove":
+        text["keyslots"] = {}
+        for digest in text["digests"].values():
+            digest["keyslots"] = []
     else:
         for item in text[part].values():
             (item["area"] if part == "keyslots" else item)["encryption"] = value

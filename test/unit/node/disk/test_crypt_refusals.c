@@ -117,6 +117,12 @@ static void much_memory(void)
 	edited_header("memory", "4194304");
 }
 
+/* As an interrupted format leaves it. */
+static void no_key_slot(void)
+{
+	edited_header("remove", "keyslots");
+}
+
 /* ---- refusals ---- */
 
 static const struct {
@@ -147,6 +153,11 @@ static const struct {
 	  true,
 	  "incomplete encryption",
 	  { "its LUKS2 header is damaged", "it is not formatted" } },
+	{ no_key_slot,
+	  "ext4",
+	  true,
+	  "incomplete encryption",
+	  { "its LUKS2 header has no passphrase", "it is not formatted" } },
 	{ plain_cipher,
 	  "ext4",
 	  true,
