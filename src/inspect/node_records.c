@@ -32,7 +32,7 @@ struct found {
 
 static bool names_job(const char *name, enum disk_record_kind *ret)
 {
-	*ret = str_has_suffix(name, ".e2fsck") ? DISK_RECORD_E2FSCK : DISK_RECORD_MKFS;
+	*ret = disk_record_kind_of(name);
 	return !str_has_suffix(name, ".tmp");
 }
 

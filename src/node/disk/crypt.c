@@ -31,6 +31,8 @@
 #include "node/holders/holders.h"
 #include "node/mount/mountinfo.h"
 #include "node/staged/unstaging.h"
+#include "node/work/disk_record.h"
+#include "node/work/state_file.h"
 #include "volume/context_keys.h"
 #include "volume/luks_name.h"
 
@@ -174,6 +176,37 @@ static void end_run(void)
 	wait_queue_wake(&runs_changed);
 }
 
+/*
+ * A command that hangs in the kernel outlives its kill, and may still write to the header. The
+ * record leads NodeUnstageVolume, whose request does not name the disk, to the lock that the command
+ * holds (orphan_tool.h). It is removed when the command has ended.
+ */
+static int put_record(const struct crypt_request *r, struct err *err)
+{
+	const struct disk_record record = {
+		.volume_id = r->volume_id,
+		.dev = r->disk,
+		.fs_type = "luks2",
+		.diskseq = r->disk->diskseq,
+	};
+	char *path AUTO(free) = disk_record_path(r->node, r->volume_id, DISK_RECORD_LUKS);
+	char *text AUTO(free) = NULL;
+
+	if (disk_record_text(r->node, DISK_RECORD_LUKS, &record, &text, err) ||
+	    state_file_put(r->node, path, text, err))
+		return -1;
+	kill_point("stage: record of the open written");
+	return 0;
+}
+
+static void remove_record(const struct node *n, const char *volume_id)
+{
+	char *path AUTO(free) = disk_record_path(n, volume_id, DISK_RECORD_LUKS);
+	struct err ignored = ERR_INIT;
+
+	IGNORE_RESULT(state_file_give_back(n, path, &ignored));
+}
+
 /* Returns LUKS_DONE, LUKS_ROTATED, LUKS_NOT_ROTATED, CRYPT_INCOMPLETE with *err set, or -1. */
 static int run_luks(const struct crypt_request *r, struct strs *argv, struct deadline d,
                     struct err *err)
@@ -183,15 +216,21 @@ static int run_luks(const struct crypt_request *r, struct strs *argv, struct dea
 	struct passphrases *buffer AUTO(passphrases_free) = passphrases_new();
 	struct spawn_input input = { buffer, write_input(r->keys, (char *)buffer) };
 	const char *word = argv->v[2];
+	/* In a job, the record of mkfs serves the same purpose. */
+	const bool recorded = !r->in_job && str_eq(word, "open");
 	int status;
 
 	if (!r->in_job && begin_run(d, err))
 		return err_wrap(err, "luks %s of %s", word, r->disk->path);
-	status = spawn_run_input(argv, r->fd, &input, d, &output, err);
+	status = recorded ? put_record(r, err) : 0;
+	if (!status)
+		status = spawn_run_input(argv, r->fd, &input, d, &output, err);
 	if (!r->in_job)
 		end_run();
 	if (status < 0)
 		return err_wrap(err, "luks %s of %s", word, r->disk->path);
+	if (recorded)
+		remove_record(r->node, r->volume_id);
 	if (status == LUKS_DONE || status == LUKS_ROTATED || status == LUKS_NOT_ROTATED)
 		return status;
 	return crypt_failed(r, word, status, spawn_last_line(&output), err);
@@ -347,11 +386,11 @@ int crypt_close_volume(const struct node *n, const char *volume_id, struct deadl
 	struct device mapping;
 	int rc = crypt_find(n, volume_id, &mapping, err);
 
-	if (rc)
-		return rc == DEVICE_ABSENT ? 0 : -1;
-	if (crypt_close(n, &mapping, d, err))
+	if (rc < 0 || (!rc && crypt_close(n, &mapping, d, err)))
 		return -1;
-	kill_point("unstage: container closed");
+	if (!rc)
+		kill_point("unstage: container closed");
+	remove_record(n, volume_id);
 	return 0;
 }
 

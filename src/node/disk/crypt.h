@@ -58,7 +58,10 @@ int crypt_find(const struct node *n, const char *volume_id, struct device *ret, 
  */
 int crypt_close(const struct node *n, const struct device *mapping, struct deadline d,
                 struct err *err) MUST_CHECK;
-/* Closes the volume's mapping, if it has one. Errors are those of crypt_close(). */
+/*
+ * Closes the volume's mapping, if it has one. No command of the volume runs (orphan_tool.h). Errors
+ * are those of crypt_close().
+ */
 int crypt_close_volume(const struct node *n, const char *volume_id, struct deadline d,
                        struct err *err) MUST_CHECK;
 /*

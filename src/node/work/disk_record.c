@@ -24,11 +24,20 @@ static const struct {
 	[DISK_RECORD_E2FSCK] = { STATE_DIR_JOBS, ".e2fsck" },
 	[DISK_RECORD_UNSTAGE] = { STATE_DIR_UNSTAGING, "" },
 	[DISK_RECORD_SETTINGS] = { STATE_DIR_SETTINGS, "" },
+	[DISK_RECORD_LUKS] = { STATE_DIR_JOBS, ".luks" },
 };
 
 static bool is_check(const char *name)
 {
 	return str_has_suffix(name, files[DISK_RECORD_E2FSCK].suffix);
+}
+
+enum disk_record_kind disk_record_kind_of(const char *name)
+{
+	if (is_check(name))
+		return DISK_RECORD_E2FSCK;
+	return str_has_suffix(name, files[DISK_RECORD_LUKS].suffix) ? DISK_RECORD_LUKS
+	                                                            : DISK_RECORD_MKFS;
 }
 
 char *disk_record_path(const struct node *n, const char *volume_id, enum disk_record_kind kind)
@@ -146,12 +155,17 @@ int disk_record_read(const struct node *n, const char *volume_id, enum disk_reco
 
 char *disk_record_describe(const char *name, const char *text)
 {
+	static const char *const does[] = {
+		[DISK_RECORD_MKFS] = "mkfs.",
+		[DISK_RECORD_E2FSCK] = "check of ",
+		[DISK_RECORD_LUKS] = "open of ",
+	};
 	char *volume AUTO(free) = state_file_value(text, "volume");
 	char *type AUTO(free) = state_file_value(text, "filesystem");
 
 	if (!volume || !type)
 		return NULL;
-	return xasprintf("%s%s of volume %s", is_check(name) ? "check of " : "mkfs.", type, volume);
+	return xasprintf("%s%s of volume %s", does[disk_record_kind_of(name)], type, volume);
 }
 
 bool disk_record_is_outdated(const struct node *n, const char *text)

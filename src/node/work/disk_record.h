@@ -16,6 +16,9 @@
  * The fourth kind has the original settings of a disk's request queue (queue_settings.h), which
  * NodeUnstageVolume needs to restore them. It exists from before the change until the settings are
  * restored.
+ *
+ * The fifth kind describes a running command that opens a container (crypt.c). It is not synced,
+ * because after a crash of the host the command does not run.
  */
 #pragma once
 
@@ -25,7 +28,8 @@ enum disk_record_kind {
 	DISK_RECORD_MKFS,
 	DISK_RECORD_E2FSCK,
 	DISK_RECORD_UNSTAGE,
-	DISK_RECORD_SETTINGS
+	DISK_RECORD_SETTINGS,
+	DISK_RECORD_LUKS
 };
 
 struct disk_record {
@@ -38,6 +42,8 @@ struct disk_record {
 	const char *lines; /* record of settings: additional lines */
 };
 
+/* Returns the kind of a record of a tool from the name of its file. */
+enum disk_record_kind disk_record_kind_of(const char *name);
 /* Returns the path of the volume's file, malloc'ed. */
 char *disk_record_path(const struct node *n, const char *volume_id, enum disk_record_kind kind);
 /*

@@ -69,7 +69,8 @@ static int orphan_tool_check_disk(const struct node *n, const struct device *dev
 int orphan_tool_check(const struct node *n, const char *volume_id, struct deadline d,
                       struct err *err)
 {
-	static const enum disk_record_kind kinds[] = { DISK_RECORD_MKFS, DISK_RECORD_E2FSCK };
+	static const enum disk_record_kind kinds[] = { DISK_RECORD_MKFS, DISK_RECORD_E2FSCK,
+		                                       DISK_RECORD_LUKS };
 
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		struct device dev;

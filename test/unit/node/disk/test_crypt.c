@@ -7,8 +7,10 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/file.h"
@@ -18,6 +20,7 @@
 #include "node/work/disk_record.h"
 #include "test/lib/node_world.h"
 #include "test/lib/skip.h"
+#include "test/lib/wait.h"
 
 #define UUID "11111111-aaaa-4bbb-8ccc-000000000001"
 #define KEY "s3cret-of-the-tenant"
@@ -126,6 +129,7 @@ static const struct {
 
 START_TEST(each_result_of_the_command_has_its_code_text_and_kind)
 {
+	char *record AUTO(free) = NULL;
 	struct err err = ERR_INIT;
 	struct stage_request r;
 
@@ -136,6 +140,8 @@ START_TEST(each_result_of_the_command_has_its_code_text_and_kind)
 	refused(&r, "open", results[_i].code, results[_i].text);
 	ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
 	ck_assert_int_eq(err.kind, results[_i].kind);
+	record = disk_record_path(&w.node, VOLUME_ID, DISK_RECORD_LUKS);
+	ck_assert(!path_exists(record));
 	ck_assert_msg(!strstr(err.msg, KEY), "%s", err.msg);
 	end();
 }
@@ -302,6 +308,60 @@ START_TEST(a_volume_that_is_staged_without_encryption_is_not_taken_for_an_encryp
 	node_world_stage(&w, &r);
 	r = request();
 	refused(&r, "staged as plain", ERR_EXISTS, "already staged at ");
+	end();
+}
+END_TEST
+
+static bool there(const char *name)
+{
+	char *path AUTO(free) = xasprintf("%s/%s", w.nvme.root, name);
+
+	return path_exists(path);
+}
+
+static int unstage(struct err *err)
+{
+	err_clear(err);
+	return node_unstage(&w.node, VOLUME_ID, w.staging, soon(), err);
+}
+
+/*
+ * A command that the kernel does not let end has the disk open, and may still write to its header.
+ * Here it is a process that the death of its driver does not end.
+ */
+START_TEST(a_volume_whose_command_outlived_the_driver_is_not_unstaged)
+{
+	char *record AUTO(free) = NULL;
+	struct err err = ERR_INIT;
+	struct stage_request r;
+	pid_t driver;
+
+	SKIP_UNLESS_LOOP();
+	begin(LUKS_DONE);
+	put_luks();
+	run_tool("printf '#!/bin/sh\ntouch %s/busy\nuntil test -e %s/go; do sleep 0.05; done\n"
+	         "rm %s/busy\n' >%s",
+	         w.nvme.root, w.nvme.root, w.nvme.root, program);
+	record = disk_record_path(&w.node, VOLUME_ID, DISK_RECORD_LUKS);
+	r = request();
+	driver = fork();
+	if (driver == 0)
+		_exit(node_stage(&w.node, &r, soon(), &err) ? 1 : 0);
+	WAIT_UNTIL(there("busy"));
+	ck_assert_int_eq(kill(driver, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(driver, NULL, 0), driver);
+	node_world_impatient(&w);
+	refused(&r, "stage", ERR_ABORTED, "still runs (pid ");
+	ck_assert_int_eq(unstage(&err), -1);
+	ck_assert_msg(err.code == ERR_ABORTED && strstr(err.msg, "still runs (pid "), "%s: %s",
+	              err_code_name(err.code), err.msg);
+	node_world_patient(&w);
+	ck_assert(path_exists(record));
+	run_tool("touch %s/go", w.nvme.root);
+	WAIT_UNTIL(!there("busy"));
+	/* The lock ends with the process, a moment later. */
+	WAIT_UNTIL(unstage(&err) == 0);
+	ck_assert(!path_exists(record));
 	end();
 }
 END_TEST
@@ -477,6 +537,7 @@ SUITE_TIMEOUT("crypt", 60,
               an_interrupted_format_is_repeated_only_with_its_record,
               a_created_container_keeps_its_record_until_it_is_complete,
               a_volume_that_is_staged_without_encryption_is_not_taken_for_an_encrypted_one,
+              a_volume_whose_command_outlived_the_driver_is_not_unstaged,
               LOOP(a_disk_with_data_is_neither_opened_nor_formatted, 3),
               LOOP(what_must_not_be_formatted_is_said_without_a_run, 4),
               of_several_writers_only_the_node_that_the_controller_names_formats,

@@ -213,6 +213,7 @@ START_TEST(a_record_is_described_to_people_and_kept_while_it_may_match)
 	begin();
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		char *text AUTO(free) = NULL, *mkfs AUTO(free) = NULL, *check AUTO(free) = NULL;
+		char *open AUTO(free) = NULL;
 
 		boot("boot-1\n");
 		text = text_of(&rows[i]);
@@ -221,6 +222,8 @@ START_TEST(a_record_is_described_to_people_and_kept_while_it_may_match)
 		ck_assert_str_eq(mkfs, i ? "mkfs.xfs of volume a" : "mkfs.ext4 of volume a");
 		ck_assert_str_eq(check,
 		                 i ? "check of xfs of volume a" : "check of ext4 of volume a");
+		open = disk_record_describe("0123.luks", text);
+		ck_assert_str_eq(open, i ? "open of xfs of volume a" : "open of ext4 of volume a");
 		ck_assert(!disk_record_is_outdated(&n, text));
 		boot("boot-2\n");
 		ck_assert(disk_record_is_outdated(&n, text) == (i == 1));
