@@ -292,6 +292,10 @@ def killed(w):
             w.check(w.vm.sh(f"cat {volume.staging}/kept") == "kept", f"killed at {point}: the data is lost")
             volume.unstage()
         none_open(w)
+    die_at_call(w, volume, "stage", "stage: record of the open written")
+    volume.k = w.kubelet
+    volume.unstage()
+    w.verify()
     # The kernel refuses the scheduler after the container was opened.
     refused_later = encrypted(w, ns, keys={PREFIX + "ioScheduler": "mq-deadline"})
     die_at_call(w, refused_later, "stage", "stage: container closed")
@@ -302,7 +306,7 @@ def killed(w):
     volume.unpublish()
     volume.unstage()
     none_open(w)
-    died_at |= {"stage: container closed", "expand: container grown"}
+    died_at |= {"stage: record of the open written", "stage: container closed", "expand: container grown"}
     w.check(OF_DEVICE_MAPPER <= died_at, f"never reached: {OF_DEVICE_MAPPER - died_at}")
     w.detach(ns, 0)
     w.blank("a")

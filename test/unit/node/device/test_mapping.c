@@ -2,11 +2,17 @@
 /* The mappings of encrypted volumes, over a recorded tree to which a device-mapper device is added. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/sysmacros.h>
 
 #include "common/mem.h"
-#include "node/device/mapping.h"
 #include "test/lib/suite.h"
+
+static int fake_ioctl(int fd, unsigned long request, void *arg);
+#define ioctl fake_ioctl
+#include "node/device/mapping.c" /* its control device is simulated */
+#undef ioctl
+
 #include "test/lib/tree.h"
 
 struct tree_of_disks {
@@ -124,6 +130,38 @@ START_TEST(without_device_mapper_a_mapping_is_not_removed)
 }
 END_TEST
 
+static int remove_errno; /* of DM_DEV_REMOVE; 0: success */
+
+static int fake_ioctl(int fd, unsigned long request, void *arg)
+{
+	const struct dm_ioctl *dm = arg;
+
+	(void)fd;
+	ck_assert_uint_eq(request, DM_DEV_REMOVE);
+	ck_assert_str_eq(dm->name, "snap-csi-u");
+	errno = remove_errno;
+	return errno ? -1 : 0;
+}
+
+START_TEST(a_mapping_that_no_longer_exists_is_removed_and_one_in_use_is_not)
+{
+	static const int rows[][2] = { { 0, 0 }, { ENXIO, 0 }, { EBUSY, -1 }, { EPERM, -1 } };
+	const struct device mapping = { .mapping = "snap-csi-u", .path = "/dev/dm-0" };
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct tree_of_disks f AUTO(tree_of_disks_clear);
+
+		tree_of_disks_init(&f);
+		tree_write(&f.tree, "/dev/mapper/control", "");
+		remove_errno = rows[i][0];
+		ck_assert_msg(mapping_remove(&f.world, &mapping, &f.err) == rows[i][1], "%d: %s",
+		              rows[i][0], f.err.msg);
+		ck_assert_int_eq(f.err.sys, rows[i][1] ? rows[i][0] : 0);
+	}
+}
+END_TEST
+
 SUITE("mapping", a_mapping_of_this_driver_has_the_identity_of_its_disk,
       a_mapping_whose_disk_was_removed_is_found_by_its_name_only,
-      mappings_are_listed_and_others_are_not, without_device_mapper_a_mapping_is_not_removed);
+      mappings_are_listed_and_others_are_not, without_device_mapper_a_mapping_is_not_removed,
+      a_mapping_that_no_longer_exists_is_removed_and_one_in_use_is_not);
