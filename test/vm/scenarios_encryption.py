@@ -292,6 +292,13 @@ def killed(w):
             w.check(w.vm.sh(f"cat {volume.staging}/kept") == "kept", f"killed at {point}: the data is lost")
             volume.unstage()
         none_open(w)
+    # A format that is interrupted before it has written a key slot.
+    w.blank_attached(ns, 0)
+    die_at_call(w, volume, "stage", "format: container created")
+    w.vm.sh(f"cryptsetup luksErase -q {w.device_of(ns)}")
+    volume.k = w.kubelet
+    volume.stage()
+    volume.unstage()
     die_at_call(w, volume, "stage", "stage: record of the open written")
     volume.k = w.kubelet
     volume.unstage()

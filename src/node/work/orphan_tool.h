@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Detects tools that have outlived their driver process. A mkfs or e2fsck inherits the driver's
- * descriptor of the device, and with it a lock (flock(2)) that lasts until both processes have
- * ended. So the lock is still held if a driver that runs directly on the host was killed, but its
- * tool was not. A disk that such a tool still writes to must not be formatted, checked, mounted or
- * released.
+ * Detects tools that have outlived their driver process. A mkfs, an e2fsck or a luks command
+ * inherits the driver's descriptor of the device, and with it a lock (flock(2)) that lasts until both
+ * processes have ended. So the lock is still held if a driver that runs directly on the host was
+ * killed, but its tool was not. A disk that such a tool still writes to must not be formatted,
+ * checked, mounted or released.
  */
 #pragma once
 
