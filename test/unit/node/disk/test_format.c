@@ -6,6 +6,7 @@
 #include "test/lib/suite.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/loop.h>
 #include <pthread.h>
 #include <signal.h>
@@ -473,16 +474,22 @@ static void free_loop_at_last_close(bool free)
 
 /*
  * Linux 6.15 and later. An open device keeps the size of its cached blocks, so all descriptors are
- * closed and the device is opened again.
+ * closed and the device is opened again, until no other process has it open: mkfs.btrfs of another
+ * test opens every block device.
  */
 static bool set_sectors(unsigned long bytes)
 {
+	int block = 0;
+
 	if (ioctl(disk->fd, LOOP_SET_BLOCK_SIZE, bytes) < 0)
 		return false;
 	free_loop_at_last_close(false);
-	close(disk->fd);
-	disk->fd = open(disk->loop, O_RDWR | O_CLOEXEC);
-	ck_assert_int_ge(disk->fd, 0);
+	while (ioctl(disk->fd, BLKBSZGET, &block) == 0 && (unsigned long)block < bytes) {
+		close(disk->fd);
+		usleep(1000);
+		disk->fd = open(disk->loop, O_RDWR | O_CLOEXEC);
+		ck_assert_int_ge(disk->fd, 0);
+	}
 	free_loop_at_last_close(true);
 	return true;
 }
