@@ -166,6 +166,9 @@ static int request_read_key(struct host_request *q, struct err *err)
 		return 0;
 	if (stat(path, &st) < 0)
 		return err_sys(err, errno, "--key-file: %s", path);
+	/* A watch must not wait for the writer of a pipe. */
+	if (q->a->watched && !S_ISREG(st.st_mode))
+		return err_set(err, ERR_PRECONDITION, "--key-file: %s is not a regular file", path);
 	if (st.st_mode & (S_IRWXG | S_IRWXO))
 		return err_set(err, ERR_PRECONDITION,
 		               "--key-file: %s is accessible to other users (mode %04o, expected "

@@ -137,6 +137,11 @@ static int config_check_way(const struct watch_way *w, struct err *err)
 		               "at one directory; below uses a directory for each");
 	if (*w->mount && *w->below)
 		return err_set(err, ERR_INVALID, "mount and below exclude each other");
+	if (*w->encryption && *w->format && !*w->mount && !*w->below)
+		return err_set(err, ERR_INVALID,
+		               "an encrypted device is not formatted, because the watch of another "
+		               "host could format it at the same time; format it once with \"host "
+		               "attach --format\" while no other host has it");
 	if (*w->key_file && *w->key_file != '/')
 		return err_set(err, ERR_INVALID, "key-file: \"%s\" is not an absolute path",
 		               w->key_file);

@@ -303,6 +303,16 @@ def killed(w):
     volume.k = w.kubelet
     volume.unstage()
     w.verify()
+    # Another node has written to the container before this node's format was repeated.
+    w.blank_attached(ns, 0)
+    die_at_call(w, volume, "stage", "format: container opened")
+    w.vm.sh(f"printf '{KEY}' >/tmp/key-bytes; cryptsetup open --key-file /tmp/key-bytes {disk} by-hand &&"
+            " printf 'LUKS\\272\\276\\0\\1' | dd of=/dev/mapper/by-hand conv=notrunc,fsync 2>/dev/null; cryptsetup close by-hand")
+    before = ns.digest()
+    volume.k = w.kubelet
+    w.expect("FAILED_PRECONDITION", volume.stage, "contains crypto_LUKS")
+    w.check(ns.digest() == before, "the data of another node is overwritten")
+    w.blank_attached(ns, 0)
     # The kernel refuses the scheduler after the container was opened.
     refused_later = encrypted(w, ns, keys={PREFIX + "ioScheduler": "mq-deadline"})
     die_at_call(w, refused_later, "stage", "stage: container closed")

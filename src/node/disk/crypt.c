@@ -106,7 +106,6 @@ static int crypt_failed(const struct crypt_request *r, const char *word, int sta
 		return refuse_other_cipher(r, text, err);
 	case LUKS_NO_HEADER:
 	case LUKS_NO_KEY:
-		metric_add(METRIC_REFUSALS, 1, LABELS("incomplete encryption"));
 		err_set(err, ERR_PRECONDITION,
 		        "%s: its LUKS2 header %s, and this node has no record of an interrupted "
 		        "format for the current attachment: it is not formatted; next: restore "
@@ -194,7 +193,7 @@ static int put_record(const struct crypt_request *r, struct err *err)
 
 	if (disk_record_text(r->node, DISK_RECORD_LUKS, &record, &text, err) ||
 	    state_file_put(r->node, path, text, err))
-		return -1;
+		return err_wrap(err, "the record of its open cannot be written");
 	kill_point("stage: record of the open written");
 	return 0;
 }

@@ -472,25 +472,32 @@ static int refuse_large_sectors(const struct format_request *r, struct err *err)
  * Of two nodes that create a container on one disk at the same time, each has a key of its own, and
  * the data of one of them is lost. So the controller selects one node (controller/publish.c).
  */
-static int refuse_other_node(const struct format_plan *p, struct err *err)
+static bool is_other_nodes_work(const struct format_plan *p)
 {
 	const struct format_request *r = p->r;
 
-	if (!r->keys || !r->many_nodes || r->read_only || str_eq(r->format_node, p->n->o.id))
-		return 0;
+	return r->keys && r->many_nodes && !r->read_only && !str_eq(r->format_node, p->n->o.id);
+}
+
+static int refuse_other_nodes_work(const struct format_plan *p, struct err *err)
+{
+	const struct format_request *r = p->r;
+
 	if (str_empty(r->format_node))
 		return err_set(
 			err, ERR_PRECONDITION,
 			"%s has no LUKS2 container, and several nodes may write to the volume: "
 			"only the node that the publish context names creates the container, "
 			"and it names none (" PUBLISH_FORMAT_NODE
-			"); next: update the controller, and attach the volume again",
+			"); next: update the controller, and detach the volume from all nodes "
+			"before it is attached again",
 			r->dev->path);
 	return err_set(err, ERR_UNAVAILABLE,
-	               "%s has no LUKS2 container yet, and of the nodes that may write to the "
-	               "volume, only %s creates it, because the volume was attached to it first; "
-	               "next: wait until %s has staged the volume. If it no longer has the volume, "
-	               "scale the volume's pods to zero until its VolumeAttachments are deleted",
+	               "%s has no complete LUKS2 container yet, and of the nodes that may write to "
+	               "the volume, only %s creates it, because the volume was attached to it "
+	               "first; next: wait until %s has staged the volume for writing. If it does "
+	               "not, scale the volume's pods to zero until its VolumeAttachments are "
+	               "deleted",
 	               r->dev->path, r->format_node, r->format_node);
 }
 
@@ -515,8 +522,10 @@ static int format(const struct format_plan *p, struct deadline d, struct fsprobe
 	const struct disk_record record = record_of(p);
 	int rc = refuse_large_sectors(r, err);
 
-	if (rc || refuse_other_node(p, err))
+	if (rc)
 		return -1;
+	if (is_other_nodes_work(p))
+		return refuse_other_nodes_work(p, err);
 	rc = disk_record_matches(p->n, DISK_RECORD_MKFS, &record, err);
 	if (rc < 0)
 		return err_wrap(err, "read the formatting record of this volume");
@@ -557,6 +566,22 @@ static int accept(const struct format_plan *p, const struct fsprobe *found, stru
 	return 0;
 }
 
+static int refuse_foreign_content(const struct format_plan *p, const struct fsprobe *found,
+                                  struct err *err)
+{
+	const bool plain = !p->r->keys;
+
+	metric_add(METRIC_REFUSALS, 1, LABELS("foreign signature"));
+	forget_record(p);
+	err_set(err, ERR_PRECONDITION,
+	        "%s contains %s, but the volume wants %s: it is neither mounted nor formatted%s",
+	        p->r->dev->path, found->found, p->fs_type,
+	        plain && found->luks ? "; if the volume is encrypted, its StorageClass, and so "
+	                               "its PersistentVolume, needs " PARAM_ENCRYPTION ": luks2"
+	                             : "");
+	return err_set_kind(err, ERR_KIND_HAS_DATA);
+}
+
 int format_ensure(struct node *n, const struct format_request *r, struct deadline d,
                   struct fsprobe *ret, struct err *err)
 {
@@ -577,15 +602,7 @@ int format_ensure(struct node *n, const struct format_request *r, struct deadlin
 	case FSPROBE_FOREIGN:
 		break;
 	}
-	metric_add(METRIC_REFUSALS, 1, LABELS("foreign signature"));
-	forget_record(&p);
-	err_set(err, ERR_PRECONDITION,
-	        "%s contains %s, but the volume wants %s: it is neither mounted nor formatted%s",
-	        r->dev->path, ret->found, p.fs_type,
-	        ret->luks ? "; if the volume is encrypted, its StorageClass, and so its "
-	                    "PersistentVolume, needs " PARAM_ENCRYPTION ": luks2"
-	                  : "");
-	return err_set_kind(err, ERR_KIND_HAS_DATA);
+	return refuse_foreign_content(&p, ret, err);
 }
 
 /* ---- encrypted volumes ---- */
@@ -605,7 +622,6 @@ static int refuse_plain(const struct format_plan *p, const struct fsprobe *found
 static int refuse_empty_container(const struct format_plan *p, const struct fsprobe *found,
                                   struct err *err)
 {
-	metric_add(METRIC_REFUSALS, 1, LABELS("incomplete encryption"));
 	err_set(err, ERR_PRECONDITION,
 	        "%s: its LUKS2 container contains %s, but the volume wants %s, and this node has no "
 	        "record of an interrupted format for the current attachment: it is not formatted; "
@@ -633,6 +649,8 @@ static int check_container(const struct format_plan *p, const struct device *map
 		return 0;
 	if (probe_container(mapping, ret, err))
 		return -1;
+	if (ret->kind == FSPROBE_FOREIGN)
+		return refuse_foreign_content(p, ret, err);
 	if (ret->kind == FSPROBE_FILESYSTEM && !ret->unfinished)
 		return accept(p, ret, err);
 	return CONTAINER_EMPTY;
@@ -664,7 +682,10 @@ static int open_container(struct format_plan *p, struct deadline d, struct fspro
 	rc = disk_record_matches(p->n, DISK_RECORD_MKFS, &record, err);
 	if (rc < 0)
 		return err_wrap(err, "read the formatting record of this volume");
+	if (rc && !str_empty(p->r->format_node) && is_other_nodes_work(p))
+		return refuse_other_nodes_work(p, err);
 	if (rc) {
+		metric_add(METRIC_REFUSALS, 1, LABELS("incomplete encryption"));
 		*err = why;
 		return -1;
 	}

@@ -24,8 +24,10 @@ bool flock_is_held(const char *proc_root, const char *path)
 	struct err ignored = ERR_INIT;
 	struct stat st;
 
-	if (stat(path, &st) || file_read(file, LOCKS_MAX, &text, NULL, &ignored))
+	if (stat(path, &st))
 		return false;
+	if (file_read(file, LOCKS_MAX, &text, NULL, &ignored))
+		return true;
 	inode = xasprintf(" %02x:%02x:%llu ", major(st.st_dev), minor(st.st_dev),
 	                  (unsigned long long)st.st_ino);
 	for (const char *line = strtok_r(text, "\n", &rest); line;

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 /*
- * Returns true if <proc_root>/locks shows a lock of this file. It shows only locks of processes of
+ * Returns true if <proc_root>/locks shows a lock of this file, or cannot be read. It shows only locks of processes of
  * this PID namespace, and not a lock whose owner has left it to a child process.
  */
 bool flock_is_held(const char *proc_root, const char *path);

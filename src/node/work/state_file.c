@@ -256,10 +256,11 @@ static int state_file_make_spare(const struct node *n, unsigned i, struct err *e
 int state_file_make_spares(const struct node *n, struct err *err)
 {
 	char *dir AUTO(free) = state_file_folder(n, "spare");
-	char *needed_in AUTO(free) = state_file_folder(n, STATE_DIR_UNSTAGING);
+	char *unstaging AUTO(free) = state_file_folder(n, STATE_DIR_UNSTAGING);
+	char *jobs AUTO(free) = state_file_folder(n, STATE_DIR_JOBS);
 	struct err first = ERR_INIT;
 
-	if (dir_make(dir, 0700, err) || dir_make(needed_in, 0700, err))
+	if (dir_make(dir, 0700, err) || dir_make(unstaging, 0700, err) || dir_make(jobs, 0700, err))
 		return -1;
 	for (unsigned i = 0; i < STATE_FILE_SPARES; i++) {
 		struct err failed = ERR_INIT;

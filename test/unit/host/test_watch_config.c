@@ -66,6 +66,9 @@ static const struct {
 	  "it: line 1: --encryption and --key-file need each other" },
 	{ "another encryption", "volumes: {a: {encryption: luks1, key-file: /k}}\n",
 	  "it: line 1: --encryption: \"luks1\" is not luks2" },
+	{ "an encrypted device that is formatted",
+	  "default: {encryption: luks2, key-file: /k, format: blank}\n",
+	  "it: line 1: an encrypted device is not formatted, because the watch of another host" },
 	{ "a relative key file", "volumes: {a: {encryption: luks2, key-file: k}}\n",
 	  "it: line 1: key-file: \"k\" is not an absolute path" },
 	{ "no YAML", "volumes: [\n", "it: line 2: " },
@@ -97,7 +100,7 @@ static const char good[] = "default:\n"
 			   "    options: noatime,nodev\n"
 			   "    read-only: true\n"
 			   "  secret: {mount: /srv/s, encryption: luks2, key-file: /etc/s.key}\n"
-			   "  raw: {encryption: luks2, key-file: /etc/r.key, format: blank}\n"
+			   "  raw: {encryption: luks2, key-file: /etc/r.key}\n"
 			   "  \"1\": {device: true}\n"
 			   "  other.x: {ignore: true}\n";
 
@@ -121,7 +124,7 @@ static const struct {
 } ways[] = {
 	{ "data-1", "/srv/data|xfs|noatime,nodev||||1|0" },
 	{ "secret", "/srv/s||||luks2|/etc/s.key|0|0" },
-	{ "raw", "|||blank|luks2|/etc/r.key|0|1" },
+	{ "raw", "||||luks2|/etc/r.key|0|1" },
 	{ "1", "||||||0|1" },
 	{ "other.x", "ignored" },
 	{ "any", "/srv/volumes/any|||blank|||0|0" },

@@ -485,6 +485,41 @@ START_TEST(of_several_writers_only_the_node_that_the_controller_names_formats)
 }
 END_TEST
 
+/* The named node may be creating it at this moment. */
+START_TEST(the_container_that_another_node_creates_is_awaited)
+{
+	static const struct {
+		const char *format_node;
+		enum err_code code;
+		const char *text;
+		enum err_kind kind;
+	} rows[] = {
+		{ "n2", ERR_UNAVAILABLE, "has no complete LUKS2 container yet", ERR_KIND_NONE },
+		{ "n1", ERR_PRECONDITION, "header has no passphrase, and this node has no record",
+		  ERR_KIND_HAS_DATA },
+		{ NULL, ERR_PRECONDITION, "header has no passphrase, and this node has no record",
+		  ERR_KIND_HAS_DATA },
+	};
+
+	SKIP_UNLESS_LOOP();
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct err err = ERR_INIT;
+		struct stage_request r;
+
+		begin(LUKS_NO_KEY);
+		put_luks();
+		r = request();
+		r.cap.type = ACCESS_BLOCK;
+		r.cap.mode = MODE_MULTI_NODE_MULTI_WRITER;
+		r.format_node = rows[i].format_node;
+		refused(&r, rows[i].text, rows[i].code, rows[i].text);
+		ck_assert_int_eq(node_stage(&w.node, &r, soon(), &err), -1);
+		ck_assert_int_eq(err.kind, rows[i].kind);
+		end();
+	}
+}
+END_TEST
+
 START_TEST(the_header_of_several_writers_is_not_changed)
 {
 	static const struct {
@@ -541,5 +576,6 @@ SUITE_TIMEOUT("crypt", 60,
               LOOP(a_disk_with_data_is_neither_opened_nor_formatted, 3),
               LOOP(what_must_not_be_formatted_is_said_without_a_run, 4),
               of_several_writers_only_the_node_that_the_controller_names_formats,
+              the_container_that_another_node_creates_is_awaited,
               the_header_of_several_writers_is_not_changed,
               an_encrypted_disk_under_a_plain_class_names_the_key);
