@@ -1310,7 +1310,7 @@ START_TEST(of_several_writers_the_one_with_the_oldest_attachment_formats)
 		const char *what, *request;
 		const char *listed[2];      /* exist before the driver starts */
 		const char *first, *second; /* created just before our POST */
-		bool quiet, lists;          /* the watch brings nothing; there is no index */
+		bool quiet, lists;          /* the watch delivers nothing; no index */
 		const char *node;           /* NULL: none is named */
 	} rows[] = {
 		{ .what = "alone", .request = ENCRYPTED MANY, .node = "n1" },
