@@ -310,7 +310,7 @@ def killed(w):
             " printf 'LUKS\\272\\276\\0\\1' | dd of=/dev/mapper/by-hand conv=notrunc,fsync 2>/dev/null; cryptsetup close by-hand")
     before = ns.digest()
     volume.k = w.kubelet
-    w.expect("FAILED_PRECONDITION", volume.stage, "contains crypto_LUKS")
+    w.expect("FAILED_PRECONDITION", volume.stage, "its LUKS2 container contains crypto_LUKS")
     w.check(ns.digest() == before, "the data of another node is overwritten")
     w.blank_attached(ns, 0)
     # The kernel refuses the scheduler after the container was opened.

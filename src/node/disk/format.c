@@ -547,6 +547,12 @@ static int format(const struct format_plan *p, struct deadline d, struct fsprobe
 	return format_run_job(p, rc == 0, d, ret, ret_mapping, err);
 }
 
+/* Where a filesystem is expected: on the device, or in its container. */
+static const char *container_text(const struct format_request *r)
+{
+	return r->keys ? ": its LUKS2 container" : "";
+}
+
 /* Checks that the filesystem on the device is the one that the volume requests. */
 static int accept(const struct format_plan *p, const struct fsprobe *found, struct err *err)
 {
@@ -558,9 +564,9 @@ static int accept(const struct format_plan *p, const struct fsprobe *found, stru
 		if (!found->unfinished)
 			forget_record(p);
 		err_set(err, ERR_PRECONDITION,
-		        "%s contains %s, but the volume wants %s: it is neither mounted nor "
+		        "%s%s contains %s, but the volume wants %s: it is neither mounted nor "
 		        "formatted",
-		        r->dev->path, found->found, p->fs_type);
+		        r->dev->path, container_text(r), found->found, p->fs_type);
 		return err_set_kind(err, ERR_KIND_HAS_DATA);
 	}
 	return 0;
@@ -574,8 +580,8 @@ static int refuse_foreign_content(const struct format_plan *p, const struct fspr
 	metric_add(METRIC_REFUSALS, 1, LABELS("foreign signature"));
 	forget_record(p);
 	err_set(err, ERR_PRECONDITION,
-	        "%s contains %s, but the volume wants %s: it is neither mounted nor formatted%s",
-	        p->r->dev->path, found->found, p->fs_type,
+	        "%s%s contains %s, but the volume wants %s: it is neither mounted nor formatted%s",
+	        p->r->dev->path, container_text(p->r), found->found, p->fs_type,
 	        plain && found->luks ? "; if the volume is encrypted, its StorageClass, and so "
 	                               "its PersistentVolume, needs " PARAM_ENCRYPTION ": luks2"
 	                             : "");
